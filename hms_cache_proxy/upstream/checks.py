@@ -27,6 +27,7 @@ DIRECT_SQL = "hive.metastore.try.direct.sql"
 TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old name
 BIT_VECTORS = "hive.stats.fetch.bitvector"
 HISTOGRAMS = "hive.stats.fetch.kll"
+TRANSACTIONAL_STATISTICS = "hive.txn.stats.enabled"
 SCHEMA_SERDES = "hive.serdes.using.metastore.for.schema"
 DENSITIES = "hive.metastore.stats.ndv.densityfunction"
 TUNER = "hive.metastore.stats.ndv.tuner"
@@ -49,6 +50,7 @@ _DEFAULTS = {
     DIRECT_SQL: ("true",),
     BIT_VECTORS: ("false",),
     HISTOGRAMS: ("false",),
+    TRANSACTIONAL_STATISTICS: ("true",),
     DENSITIES: ("false",),
     TUNER: ("0.0", "0"),
     AGGREGATES_CACHE: ("false",),
@@ -90,8 +92,10 @@ class UpstreamFacts:
 
     @property
     def statistics_differ(self) -> bool:
-        """Column statistics include bit vectors or histograms, or are read by the ORM."""
-        return any(self.settings[name] not in _DEFAULTS[name] for name in (BIT_VECTORS, HISTOGRAMS, DIRECT_SQL))
+        """Column statistics include bit vectors or histograms, are read by the ORM, or are never valid in transactional
+        tables."""
+        names = (BIT_VECTORS, HISTOGRAMS, DIRECT_SQL, TRANSACTIONAL_STATISTICS)
+        return any(self.settings[name] not in _DEFAULTS[name] for name in names)
 
     @property
     def columns_differ(self) -> bool:

@@ -34,6 +34,7 @@ DEFAULTS: dict[str, str | None] = {
     checks.DIRECT_SQL: "true",
     checks.BIT_VECTORS: "false",
     checks.HISTOGRAMS: "false",
+    checks.TRANSACTIONAL_STATISTICS: "true",
     checks.DENSITIES: "false",
     checks.TUNER: "0.0",
     checks.AGGREGATES_CACHE: "false",
@@ -232,6 +233,7 @@ def test_another_transformer_shapes_answers() -> None:
         {"BATCHES": "1000"},
         {"BATCHES": None},
         {"BIT_VECTORS": "true"},
+        {"TRANSACTIONAL_STATISTICS": "false"},
     ],
 )
 def test_settings_that_change_aggregates(settings: dict[str, str | None]) -> None:

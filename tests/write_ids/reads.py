@@ -65,6 +65,8 @@ class World:
             statistics = STATISTICS if write_id > 0 and self.rng.random() < 0.5 else {}  # need a write id
             parameters = {"k": str(self.rng.random()), **statistics}
             direct.alter(database, name, parameters, write_id, direct.valid(database, name) if write_id > 0 else None)
+            if name.startswith("u") and write_id > 0:
+                direct.set_statistics(database, name, None, write_id, direct.valid(database, name))
             return
         there = set(direct.partition_names(database, name))
         value = self.rng.choice(PARTITIONS)
@@ -72,6 +74,8 @@ class World:
             direct.add_partition(database, name, value, write_id)
         elif write_id > 0 and self.rng.random() < 0.7:
             direct.alter_partition(database, name, value, {**STATISTICS, "k": str(self.rng.random())}, write_id)
+            if self.rng.random() < 0.8:
+                direct.set_statistics(database, name, f"p={value}", write_id, direct.valid(database, name))
         else:
             direct.call("drop_partition", db_name=database, tbl_name=name, part_vals=[value], deleteData=False)
 
@@ -100,9 +104,12 @@ class World:
 
     def _read(self) -> Request:
         name = self.rng.choice(list(self.ids))
-        makers = [self._table, self._tables]
+        if self.rng.random() < 0.03:
+            return self.rng.choice([self._table, self._constraints, self._statistics_of_table])("no", self._proof(name))
+        makers = [self._table, self._tables, self._constraints, self._statistics_of_table]
         if name.startswith("p"):
             makers += [self._one, self._by_names, self._all, self._names, self._some, self._fields]
+            makers += [self._statistics_of_partitions, self._aggregate]
         return self.rng.choice(makers)(name, self._proof(name))
 
     def _table(self, name: str, proof: dict[str, Any]) -> Request:
@@ -113,6 +120,27 @@ class World:
             more |= {"getColumnStats": True, "engine": "hive"}
         request = struct("GetTableRequest", dbName=self.database, tblName=name, **proof, **more)
         return "get_table_req", {"req": request}
+
+    def _constraints(self, name: str, proof: dict[str, Any]) -> Request:
+        bare = {("tableId" if key == "id" else key): value for key, value in proof.items()}
+        request = struct("AllTableConstraintsRequest", catName="hive", dbName=self.database, tblName=name, **bare)
+        return "get_all_table_constraints", {"request": request}
+
+    def _statistics_of_table(self, name: str, proof: dict[str, Any]) -> Request:
+        request = struct("TableStatsRequest", dbName=self.database, tblName=name, colNames=["id"], **proof)
+        return "get_table_statistics_req", {"request": request}
+
+    def _statistics_of_partitions(self, name: str, proof: dict[str, Any]) -> Request:
+        return "get_partitions_statistics_req", {"request": self._of_some(name, proof)}
+
+    def _aggregate(self, name: str, proof: dict[str, Any]) -> Request:
+        return "get_aggr_stats_for", {"request": self._of_some(name, proof)}
+
+    def _of_some(self, name: str, proof: dict[str, Any]) -> Any:
+        names = [f"p={value}" for value in self.rng.sample(PARTITIONS, self.rng.choice((0, 1, 1, 2)))]
+        more = {"partNames": names, "colNames": ["id"], "engine": "hive"}
+        proof = {key: value for key, value in proof.items() if key != "id"}
+        return struct("PartitionsStatsRequest", dbName=self.database, tblName=name, **more, **proof)
 
     def _tables(self, name: str, proof: dict[str, Any]) -> Request:
         more = {"capabilities": struct("ClientCapabilities", values=CAPABLE)} if self.rng.random() < 0.9 else {}

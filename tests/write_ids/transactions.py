@@ -221,6 +221,24 @@ class Transactions:
         )
         self.call("alter_partitions_req", req=request)
 
+    def set_statistics(self, database: str, name: str, partition: str | None, write_id: int, valid: bytes) -> None:
+        """set_aggr_stats_for, as an INSERT gathers them: of the table, or of a partition by its name."""
+        numbers = struct("LongColumnStatsData", lowValue=write_id, highValue=write_id + 7, numNulls=1, numDVs=5)
+        of_id = struct(
+            "ColumnStatisticsObj",
+            colName="id",
+            colType="bigint",
+            statsData=struct("ColumnStatisticsData", longStats=numbers),
+        )
+        whose = struct(
+            "ColumnStatisticsDesc", isTblLevel=partition is None, dbName=database, tableName=name, partName=partition
+        )
+        told = struct("ColumnStatistics", statsDesc=whose, statsObj=[of_id], engine="hive")
+        request = struct(
+            "SetPartitionsStatsRequest", colStats=[told], writeId=write_id, validWriteIdList=valid, engine="hive"
+        )
+        self.call("set_aggr_stats_for", request=request)
+
     def drop(self, database: str, name: str) -> None:
         self.call("drop_table", dbname=database, name=name, deleteData=False)
 

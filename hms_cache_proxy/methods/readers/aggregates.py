@@ -4,9 +4,11 @@ Job: arguments and a snapshot in, result struct out; see base.py for what is dec
 finds statistics, aggregation.py for how it combines them. Columns are in order of their names: the metastore's order is
 that of its database's plan, and clients find a column by its name. Must not know: sessions, fences.
 
-Work is cut into slices of about 3 ms, each with a new snapshot; the table must be the same in all of them. Not answered
-here: transactional tables and requests with a ValidWriteIdList, because the answer then depends on parameters of the
-partitions. Owner: the worker's loop.
+A reader with a ValidWriteIdList gets an answer for a transactional table if the statistics of all named partitions are
+valid for it (compliance.py; compared with 4.2.0 only); any other request with a list is declined.
+
+Work is cut into slices of about 3 ms, each with a new snapshot; the table must be the same in all of them. Owner: the
+worker's loop.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from hms_cache_proxy.wire.spec import Struct
 from .aggregation import Total
 from .base import Body, Context, Decline, Unfinished, started, success_struct, unless
 from .column_arrays import NONE, ROW, SLICE, ColumnGathering, Memory, TableChanged
+from .compliance import Reader
 from .extremes import Unsettled
 from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
 
@@ -33,6 +36,8 @@ FEW: Final = 15_000
 MOST: Final = 100_000
 """The same, 0.2 s. For more, unless they are in memory, the metastore's own answer is kept: adding them up here saves
 the metastore work, but takes as long as there if a request names all columns of wide tables."""
+CHECK: Final = 6
+"""What it costs to find out whether a partition's statistics are valid for a reader, where those of a column cost 1."""
 RUN: Final = 2_500
 """Partitions of one held column that are combined in one turn of the loop, 0.6 us each."""
 
@@ -49,7 +54,9 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
     if isinstance(entry, bytes):
         return entry
     context.as_usual(Differs.AGGREGATES)
-    unless(request.validWriteIdList is not None, request.partNames is None)
+    unless(request.validWriteIdList is not None and not entry.transactional, request.partNames is None)
+    reader = Reader(request.validWriteIdList)
+    unless(reader.asks and not request.partNames)
     columns = columns_of(request.colNames)
     engine = engine_of(request)
     comparable(context, columns, engine)
@@ -57,13 +64,14 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
         return success_struct(_NOTHING)
     size = len(request.partNames) * (len(columns) + ROW)
     try:
-        if size > FEW and context.statistics is not None:
+        if size > FEW and not reader.asks and context.statistics is not None:
             body = yield from _from_memory(context, entry, request, columns, engine, context.statistics)
             if body is not None:
                 return body
         if size > MOST:
             raise Decline(Reason.STATISTICS)
-        return (yield from _added_up(context, entry, request, columns, engine))
+        asked = _AskedColumns(columns, engine, len(request.colNames), reader)
+        return (yield from _added_up(context, entry, request, asked))
     except (Unsettled, TableChanged):
         raise Decline(Reason.STATISTICS) from None
 
@@ -107,13 +115,12 @@ def _from_memory(
 
 
 def _added_up(
-    context: Context, entry: TableEntry, request: Struct, columns: frozenset[bytes], engine: bytes
+    context: Context, entry: TableEntry, request: Struct, asked: _AskedColumns
 ) -> Generator[None, None, Body]:
     places = [(place, name) for name, place in _places(request).items()]
     total = _total(context)
-    asked = _AskedColumns(columns, engine, len(request.colNames))
     complete = 0
-    size = max(1, SLICE // (len(columns) + ROW))
+    size = max(1, SLICE // (len(asked.names) + ROW + (CHECK if asked.reader.asks else 0)))
     opened = context.snapshot.again(entry)
     for begin in range(0, len(places), size):
         some = places[begin : begin + size]
@@ -140,11 +147,12 @@ def _total(context: Context) -> Total:
 
 @dataclass(frozen=True, slots=True)
 class _AskedColumns:
-    """The statistics that a request names. A partition is complete if it has `most` of them."""
+    """The statistics that a request names, for this reader. A partition is complete if it has `most` of them."""
 
     names: frozenset[bytes]
     engine: bytes
     most: int
+    reader: Reader
 
 
 def _added(
@@ -155,8 +163,14 @@ def _added(
     asked: _AskedColumns,
     total: Total,
 ) -> int:
-    """Add these partitions to the total; how many of them are complete."""
-    if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, (name for _, name in some)):
+    """Add these partitions to the total; how many of them are complete. Declines if the statistics of one are not valid
+    for the reader: it gets none at all."""
+    names = [name for _, name in some]
+    if asked.reader.asks:
+        for body in snapshot.partitions(entry, names):
+            if body is not None and not asked.reader.accepts_partition(body):
+                raise Decline(Reason.STATISTICS)
+    if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, names):
         raise Decline(Reason.ARGUMENTS)
     found, complete = snapshot.gather_statistics(entry, some, asked.names, asked.engine, asked.most)
     total.add(found)

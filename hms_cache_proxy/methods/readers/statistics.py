@@ -8,8 +8,10 @@ Its lists are in the order in which its database finds the rows, and its maps in
 order of names, because clients find a column by its name. Until 4.1 it also finds a partition by other spellings of its
 name.
 
-Not answered here: transactional tables, because the validity of their statistics (`isStatsCompliant`) depends on the
-request's list and on parameters; statistics that the metastore itself cannot return (`ColumnStatistics.data`).
+Of a transactional table or its partitions, a reader with a ValidWriteIdList gets only statistics that are valid for it
+(compliance.py; compared with 4.2.0 only).
+
+Not answered here: statistics that the metastore itself cannot return (`ColumnStatistics.data`).
 Owner: the worker's loop.
 """
 
@@ -28,6 +30,7 @@ from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, utf8, wrapped_structs
+from .compliance import Reader
 
 HIVE: Final = b"hive"
 """The engine if a request names none."""
@@ -70,6 +73,9 @@ def get_table_statistics_req(context: Context, args: Struct) -> Body:
     if isinstance(entry, bytes):
         return entry
     found = _of_table(context, entry, request.colNames, engine_of(request))
+    assert entry.body is not None, "it is loaded"
+    if entry.transactional and not Reader(request.validWriteIdList).accepts_table(entry.body):
+        found = []
     return wrapped_structs(len(found), [each.element for each in found])
 
 
@@ -86,18 +92,20 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
     engine = engine_of(request)
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
     count, parts = 0, list[bytes]()
+    reader = Reader(request.validWriteIdList if entry.transactional else None)
     opened = context.snapshot.again(entry)
     for begin in range(0, len(names), SLICE):
         some = names[begin : begin + SLICE]
         if not begin:
             found = _found(context, context.snapshot, entry, some, columns, engine)
+            found = _valid(context.snapshot, entry, reader, found)
         else:
             yield
             snapshot = opened()
             if snapshot is None:  # the table has changed
                 raise Decline(Reason.STATISTICS)
             with snapshot:
-                found = _found(context, snapshot, entry, some, columns, engine)
+                found = _valid(snapshot, entry, reader, _found(context, snapshot, entry, some, columns, engine))
         count += len(found)
         for name, statistics in found:
             parts += (encode.string(name), _LIST.pack(_STRUCT, len(statistics)))
@@ -136,7 +144,7 @@ def _table(context: Context, database: DatabaseName, raw: bytes | None) -> Table
     context.as_usual(Differs.STATISTICS)
     if entry is None:
         return context.error("NoSuchObjectException", _NO_TABLE + context.stored(database, raw))
-    if entry.transactional or not entry.statistics_known:
+    if not entry.statistics_known or (entry.transactional and context.line != "4.2"):
         raise Decline(Reason.NO_READER)
     return entry
 
@@ -176,6 +184,16 @@ def _found(
     for _, statistics in found:
         _told(statistics)
     return found
+
+
+def _valid(
+    snapshot: CacheSnapshot, entry: TableEntry, reader: Reader, found: list[tuple[bytes, list[ColumnStatistics]]]
+) -> list[tuple[bytes, list[ColumnStatistics]]]:
+    """Those of them that are valid for the reader."""
+    if not reader.asks or not found:
+        return found
+    bodies = snapshot.partitions(entry, [name for name, _ in found])
+    return [one for one, body in zip(found, bodies, strict=True) if body is not None and reader.accepts_partition(body)]
 
 
 def tells_partitions(context: Context, entry: TableEntry, names: list[bytes]) -> bool:

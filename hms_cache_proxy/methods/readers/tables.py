@@ -6,20 +6,20 @@ The `capabilities` of a client matter only for insert-only tables, which the met
 know them. Its `processorCapabilities` change other fields too. If they are complete, only get_table_req shows that, in
 a field of the table. A list of tables has no order (no ORDER BY). With a ValidWriteIdList, get_table_req says whether
 the basic statistics of an unpartitioned transactional table are valid for this reader (ObjectStore.getTable of Hive
-4.2). They are if they were written without a write id; of the other cases only some are answered here.
+4.2, compliance.py). If they are not, it hides the parameter that says which of them are accurate: such a table is
+declined.
 Owner: the worker's loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Final
 
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.methods import shapes
-from hms_cache_proxy.wire.spec import Struct, decode
+from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
     STOP,
@@ -34,10 +34,10 @@ from .base import (
     wrapped_struct,
     wrapped_structs,
 )
+from .compliance import ACCURATE, Reader, written
 
 _INSERT_ONLY: Final = b"\x00\x00\x00\x0binsert_only"  # the value of transactional_properties
 _KNOWS_INSERT_ONLY: Final = 2  # ClientCapability.INSERT_ONLY_TABLES
-_STATISTICS: Final = b"COLUMN_STATS_ACCURATE"
 _ACCESS_TYPE: Final = b"\x03\x00\x16"  # field 22, a byte: 2 is reading, 8 is both
 _ACCESS: Final = {b"EXTERNAL_TABLE": b"\x08", b"MANAGED_TABLE": b"\x08", b"VIRTUAL_VIEW": b"\x02"}
 _COMPLIANT: Final = b"\x02\x00\x14"  # field 20, a bool
@@ -95,7 +95,8 @@ def _table(
     if entry.transactional:
         _capable(body, capabilities)
         if context.proof.text is not None and not entry.partition_keys:
-            body = _with_compliance(body)
+            context.as_usual(Differs.STATISTICS)
+            body = _with_compliance(body, context.proof.text)
     return result(_with_access(body, entry.table_type) if capable else body)
 
 
@@ -114,19 +115,13 @@ def _capable(body: bytes, capabilities: Struct | None) -> None:
         raise Decline(Reason.CAPABILITIES)
 
 
-def _with_compliance(body: bytes) -> bytes:
-    """The table with isStatsCompliant. Declines if it has statistics that were written with a write id: whether they
-    are valid for the reader, and what the parameters then are, is not reproduced."""
-    table, _ = decode(_written(), body, 0)
-    compliant = table.writeId is None or table.writeId < 1
-    if not compliant and _STATISTICS in (table.parameters or {}):
+def _with_compliance(body: bytes, text: bytes) -> bytes:
+    """The table with isStatsCompliant for a reader with this list. Declines if the metastore changes its parameters."""
+    table = written("Table", body)
+    compliant = Reader(text).accepts(table)
+    if not compliant and ACCURATE in (table.parameters or {}):
         raise Decline(Reason.ARGUMENTS)
     return body[:-1] + _COMPLIANT + bytes((compliant,)) + STOP
-
-
-@cache
-def _written() -> type[Struct]:
-    return shapes.struct_projection("Table", ("writeId", "parameters"))
 
 
 def _tables(

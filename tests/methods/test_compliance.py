@@ -1,0 +1,60 @@
+"""Whether statistics are valid for a reader. tests/write_ids compares the answers with a metastore's."""
+
+from __future__ import annotations
+
+import pytest
+
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.methods.readers.base import Decline
+from hms_cache_proxy.methods.readers.compliance import ACCURATE, Reader
+from hms_cache_proxy.wire import spec
+from tests.write_ids.transactions import struct
+
+LIST = b"d.t:5:3:3:4"  # 3 is open, 4 was aborted
+BASIC = b'{"BASIC_STATS":"true"}'
+BOTH = b'{"BASIC_STATS":"true","COLUMN_STATS":{"a":"true"}}'
+COLUMNS = b'{"COLUMN_STATS":{"a":"true"}}'
+
+
+def accepted(text: bytes | None, write_id: int | None, accurate: bytes | None) -> bool:
+    parameters = {b"k": b"v"} if accurate is None else {ACCURATE: accurate}
+    owner = {"parameters": parameters} if write_id is None else {"parameters": parameters, "writeId": write_id}
+    bodies = [spec.encode(struct(kind, **owner)) for kind in ("Table", "Partition")]
+    reader = Reader(text)
+    found = {reader.accepts_table(bodies[0]), reader.accepts_partition(bodies[1])}
+    assert len(found) == 1
+    return found.pop()
+
+
+@pytest.mark.parametrize("accurate", [BASIC, BOTH])
+def test_accurate_ones_of_a_write_that_the_reader_sees(accurate: bytes) -> None:
+    assert [accepted(LIST, write_id, accurate) for write_id in range(1, 7)] == [True, True, False, False, True, False]
+    assert accepted(b"", 7, accurate), "the empty list: everything is valid"
+
+
+def test_without_accurate_basic_statistics_none_are_valid() -> None:
+    for accurate in (None, COLUMNS, b"{}", b'{"BASIC_STATS":"false"}'):
+        assert not accepted(LIST, 1, accurate)
+
+
+def test_written_without_a_write_id_or_read_without_a_list() -> None:
+    for write_id in (None, -1, 0):
+        assert accepted(LIST, write_id, None)
+    assert accepted(None, 7, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "accurate"),
+    [
+        (b"nonsense", BASIC),
+        (LIST, b"true"),  # Hive 1's
+        (LIST, b"[]"),
+        (LIST, b'{"BASIC_STATS":"TRUE"}'),
+        (LIST, b'{"BASIC_STATS":true}'),
+        (LIST, b'{"BASIC_STATS":"true","more":1}'),
+    ],
+)
+def test_what_is_not_as_hive_writes_it_is_left_to_the_metastore(text: bytes, accurate: bytes) -> None:
+    with pytest.raises(Decline) as declined:
+        accepted(text, 1, accurate)
+    assert declined.value.reason is Reason.ARGUMENTS
