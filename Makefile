@@ -19,7 +19,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak model torture differential trino lakehouse bench docs docs-site clean
+  planted soak model torture differential trino hive lakehouse bench docs docs-site clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -104,6 +104,9 @@ differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|
 trino: install ## Trino through the proxy and past it: answers compared, calls counted; with TLS and Kerberos (900 MB of downloads; FIGURES=1)
 	$(PYTHON) -m tests.clients.trino $(if $(FIGURES),--figures)
 	$(PYTHON) -m tests.clients.trino_secured
+
+hive: install-all ## Hive's own Driver through two proxies, and directly: answers compared, calls counted (FIGURES=1)
+	$(PYTHON) -m tests.clients.hive_job $(if $(FIGURES),--figures)
 
 lakehouse: install ## Iceberg and Delta on Spark 4.1 through the proxy, each step read back (500 MB of downloads; FIGURES=1)
 	$(PYTHON) -m tests.clients.lakehouse $(if $(FIGURES),--figures)

@@ -163,6 +163,18 @@ def trino(found: Figures) -> Iterator[str]:
         yield ""
 
 
+def hive_driver(found: Figures) -> Iterator[str]:
+    """What `make hive` did and found, by the setting of the proxies."""
+    for setting, run in found.figures.items():
+        done = f"{run['statements']} statements, executed {run['executed']:,} times in {_minutes(run['seconds'])}"
+        cacheable = run["hits"] + run["misses"]
+        hits = f"{run['hits']:,} of {cacheable:,} reads that can be cached were hits, {run['hits'] / cacheable:.1%}."
+        yield f'`transactional_reads = "{setting}"`: {done}; {run["failures"]} not as directly. {hits}'
+        yield ""
+        yield from _calls(run)
+        yield ""
+
+
 def lakehouse(found: Figures) -> Iterator[str]:
     """What `make lakehouse` did, job by job."""
     for name, run in found.figures.items():
@@ -231,6 +243,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures torture planted", _one("torture-planted", "python -m tests.torture.planted", torture_planted)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
     yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
+    yield "figures hive driver", _one("hive-driver", "make hive FIGURES=1", hive_driver)
     yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)
     yield "figures planted faults", _one("planted-faults", "python -m tests.planted_faults", planted_faults)
 

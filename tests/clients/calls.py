@@ -43,6 +43,11 @@ def hits(requests: Requests) -> int:
     return sum(int(count) for (_, outcome, _), count in requests.items() if outcome == "hit")
 
 
+def misses(requests: Requests) -> int:
+    """Reads that the cache can answer, and did not."""
+    return sum(int(count) for (_, outcome, _), count in requests.items() if outcome == "miss")
+
+
 def since(before: Requests, after: Requests) -> dict[tuple[str, str, str], float]:
     """What was counted between two readings."""
     return {key: count - before.get(key, 0) for key, count in after.items() if count > before.get(key, 0)}

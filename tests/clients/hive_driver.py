@@ -72,4 +72,5 @@ def _settings(directory: Path, metastore: Metastore, uri: str) -> dict[str, str]
         "hive.exec.counters.pull.interval": "20",
         "hive.auto.convert.join": "false",  # a map join of MapReduce does not find row__id (merge)
         "hive.exec.submitviachild": "false",
+        "hive.load.dynamic.partitions.thread": "1",  # several call one metastore client at a time, without a lock
     }

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (one statement is one line)
-"""Hive's own Driver on transactional tables, its statements alternately through two proxies of one metastore.
+"""Hive's own Driver, its statements alternately through two proxies of one metastore.
 
 A proxy knows nothing of what goes through the other one but from the metastore's log, a little later; for what is read
 with a ValidWriteIdList that must make no difference.
@@ -14,6 +14,8 @@ from typing import Final
 import pytest
 
 from tests.clients.hive_driver import HiveDriver
+from tests.clients.hive_job import drive
+from tests.clients.hive_statements import JOB, READS
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -159,3 +161,22 @@ def test_statements_through_two_proxies(
         assert hits.get(("get_partitions_by_names_req", "write_id"), 0) > 5, hits
         assert not hits.get(("get_partitions_by_names_req", "")), hits  # every table here is transactional
         assert all(reason for (_, outcome, reason), count in requests.items() if outcome == "miss" and count)
+
+
+SHARE_OF_HITS: Final = 0.9
+
+
+@pytest.mark.real
+@pytest.mark.timeout(1200)
+@pytest.mark.covers("Hive's Driver: 152 statements on a shop's tables", "hive42", cache="SQL")
+def test_the_job_of_a_shop(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
+) -> None:
+    """Every result is the metastore's own, and nearly all that the planner reads comes from the cache."""
+    assert len(JOB) == 152 and sum(sql.startswith(READS) for sql in JOB) > 100
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings={"TRANSACTIONAL_READS": "strict"}) for _ in range(2)]
+    outcome = drive(tmp_path / "hive", metastore, proxies)
+    print(outcome.text())
+    assert not outcome.failures
+    assert outcome.share >= SHARE_OF_HITS, outcome.text()
