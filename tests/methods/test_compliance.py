@@ -6,7 +6,7 @@ import pytest
 
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.readers.base import Decline
-from hms_cache_proxy.methods.readers.compliance import ACCURATE, Reader
+from hms_cache_proxy.methods.readers.compliance import ACCURATE, ListReader
 from hms_cache_proxy.wire import spec
 from tests.write_ids.transactions import struct
 
@@ -20,7 +20,7 @@ def accepted(text: bytes | None, write_id: int | None, accurate: bytes | None) -
     parameters = {b"k": b"v"} if accurate is None else {ACCURATE: accurate}
     owner = {"parameters": parameters} if write_id is None else {"parameters": parameters, "writeId": write_id}
     bodies = [spec.encode(struct(kind, **owner)) for kind in ("Table", "Partition")]
-    reader = Reader(text)
+    reader = ListReader(text)
     found = {reader.accepts_table(bodies[0]), reader.accepts_partition(bodies[1])}
     assert len(found) == 1
     return found.pop()

@@ -27,7 +27,7 @@ from hms_cache_proxy.wire.spec import Struct
 from .aggregation import Total
 from .base import Body, Context, Decline, Unfinished, started, success_struct, unless
 from .column_arrays import NONE, ROW, SLICE, ColumnGathering, Memory, TableChanged
-from .compliance import Reader
+from .compliance import ListReader
 from .extremes import Unsettled
 from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
 
@@ -55,7 +55,7 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
         return entry
     context.as_usual(Differs.AGGREGATES)
     unless(request.validWriteIdList is not None and not entry.transactional, request.partNames is None)
-    reader = Reader(request.validWriteIdList)
+    reader = ListReader(request.validWriteIdList)
     unless(reader.asks and not request.partNames)
     columns = columns_of(request.colNames)
     engine = engine_of(request)
@@ -152,7 +152,7 @@ class _AskedColumns:
     names: frozenset[bytes]
     engine: bytes
     most: int
-    reader: Reader
+    reader: ListReader
 
 
 def _added(

@@ -28,7 +28,7 @@ _BASIC: Final = "BASIC_STATS"
 _COLUMNS: Final = "COLUMN_STATS"
 
 
-class Reader:
+class ListReader:
     """A reader with this list, or without one: then all statistics are valid."""
 
     __slots__ = ("_list",)

@@ -30,7 +30,7 @@ from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, utf8, wrapped_structs
-from .compliance import Reader
+from .compliance import ListReader
 
 HIVE: Final = b"hive"
 """The engine if a request names none."""
@@ -74,7 +74,7 @@ def get_table_statistics_req(context: Context, args: Struct) -> Body:
         return entry
     found = _of_table(context, entry, request.colNames, engine_of(request))
     assert entry.body is not None, "it is loaded"
-    if entry.transactional and not Reader(request.validWriteIdList).accepts_table(entry.body):
+    if entry.transactional and not ListReader(request.validWriteIdList).accepts_table(entry.body):
         found = []
     return wrapped_structs(len(found), [each.element for each in found])
 
@@ -92,7 +92,7 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
     engine = engine_of(request)
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
     count, parts = 0, list[bytes]()
-    reader = Reader(request.validWriteIdList if entry.transactional else None)
+    reader = ListReader(request.validWriteIdList if entry.transactional else None)
     opened = context.snapshot.again(entry)
     for begin in range(0, len(names), SLICE):
         some = names[begin : begin + SLICE]
@@ -187,7 +187,7 @@ def _found(
 
 
 def _valid(
-    snapshot: CacheSnapshot, entry: TableEntry, reader: Reader, found: list[tuple[bytes, list[ColumnStatistics]]]
+    snapshot: CacheSnapshot, entry: TableEntry, reader: ListReader, found: list[tuple[bytes, list[ColumnStatistics]]]
 ) -> list[tuple[bytes, list[ColumnStatistics]]]:
     """Those of them that are valid for the reader."""
     if not reader.asks or not found:

@@ -34,7 +34,7 @@ from .base import (
     wrapped_struct,
     wrapped_structs,
 )
-from .compliance import ACCURATE, Reader, written
+from .compliance import ACCURATE, ListReader, written
 
 _INSERT_ONLY: Final = b"\x00\x00\x00\x0binsert_only"  # the value of transactional_properties
 _KNOWS_INSERT_ONLY: Final = 2  # ClientCapability.INSERT_ONLY_TABLES
@@ -118,7 +118,7 @@ def _capable(body: bytes, capabilities: Struct | None) -> None:
 def _with_compliance(body: bytes, text: bytes) -> bytes:
     """The table with isStatsCompliant for a reader with this list. Declines if the metastore changes its parameters."""
     table = written("Table", body)
-    compliant = Reader(text).accepts(table)
+    compliant = ListReader(text).accepts(table)
     if not compliant and ACCURATE in (table.parameters or {}):
         raise Decline(Reason.ARGUMENTS)
     return body[:-1] + _COMPLIANT + bytes((compliant,)) + STOP
