@@ -51,16 +51,33 @@ def build(out: str, resume: bool, database: DatabaseOptions, connections: int, s
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="Directory of the snapshots.")
 @click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Number of snapshots to keep. [3]")
+@click.option(
+    "--increment",
+    is_flag=True,
+    help="Bring the newest snapshot up to date from the notification log, without Spark, if that is possible.",
+)
 @gathered("database", DatabaseOptions, DATABASE)
 @_connections
 @gathered("spark", SparkOptions, SPARK)
-def publish(out: str, keep: int, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
+def publish(
+    out: str, keep: int, increment: bool, database: DatabaseOptions, connections: int, spark: SparkOptions
+) -> None:
     """Add a snapshot to a directory of snapshots, and remove all but the newest K. It can run from cron."""
     config = database.config()
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
+    from hms_cache_proxy.pipeline.increment import NoIncrement
     from hms_cache_proxy.pipeline.session import on
 
+    if increment:
+        with reporting() as report, explaining_privileges():
+            try:
+                place, made = publishing.increment(config, uri_of(out), keep, report)
+            except NoIncrement as why:
+                report.tell(f"making a full snapshot: {why}")
+            else:
+                click.echo(f"{place}: {summary(made)}")
+                return
     with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
         place, made = publishing.publish(on(session), config, uri_of(out), keep, connections, report)
     click.echo(f"{place}: {summary(made)}")

@@ -37,17 +37,16 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
-from hms_cache_proxy.follower.events import affects
 from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
-from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
+from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, begun_before
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided, StepOutcome, StepRead
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
-from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, LogEnd, RawStore, Snapshot, TableKey
+from hms_cache_proxy.store.protocol import LogEnd, RawStore, Snapshot, TableKey
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
@@ -60,9 +59,6 @@ SWEEP_INTERVAL_S = 0.25
 
 READMIT = 0.9
 """Part of max_bytes; when the cache is smaller than that, tables that had no room are tried again."""
-
-LOOK_BACK_EVENTS = 5_000
-"""Rows of the log before the cache's first event that are searched for transactions which are still open."""
 
 
 class Tickets(Protocol):
@@ -421,18 +417,8 @@ class Cycle:
         )
 
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:
-        """The transactions that were open at an event, and the tables that they write, from the log's rows up to it.
-        Needed for a new cache and for one that was filled from a snapshot, which do not have them.
-        """
-        known = Transactions()
-        if not self._store.identity.ordered_log:  # 2.3 logs none
-            return known
-        for row in paged(source.transaction_events, max(0, event_id - LOOK_BACK_EVENTS)):
-            if row.event_id > event_id:
-                break
-            if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
-                known = known.after(affects(row)[0])
-        return known
+        """Needed for a new cache and for one that was filled from a snapshot, which do not have them."""
+        return begun_before(source, event_id) if self._store.identity.ordered_log else Transactions()  # 2.3 logs none
 
     def _reading(self, source: Snapshot, cached: Inventory, work: LoadQueue) -> StepReading:
         return StepReading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))

@@ -18,11 +18,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.follower import step
-from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset
-from hms_cache_proxy.store.protocol import EventRow, Snapshot
+from hms_cache_proxy.follower.events import affects
+from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset, Transactions
+from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, EventRow, Snapshot
 
 EVENTS_PER_READ = 250
 """Log rows in one page: a message can have megabytes, a backlog a million rows."""
+
+
+LOOK_BACK_EVENTS = 5_000
+"""Rows of the log before the cache's first event that are searched for transactions which are still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +116,14 @@ def paged(read: Callable[[int, int], list[EventRow]], after: int) -> Iterator[Ev
         if len(page) < EVENTS_PER_READ:
             return
         after = page[-1].event_id
+
+
+def begun_before(source: Snapshot, event_id: int) -> Transactions:
+    """The transactions that were open at an event, and the tables that they write, from the log's rows up to it."""
+    known = Transactions()
+    for row in paged(source.transaction_events, max(0, event_id - LOOK_BACK_EVENTS)):
+        if row.event_id > event_id:
+            break
+        if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
+            known = known.after(affects(row)[0])
+    return known

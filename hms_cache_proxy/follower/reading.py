@@ -22,13 +22,13 @@ from collections.abc import Collection, Iterable, Mapping
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.entries import TableEntry
-from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.targets import CATALOGS, DESCRIPTIONS, FUNCTIONS
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, PartitionNames
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
+from hms_cache_proxy.follower.known import Known
 from hms_cache_proxy.follower.limits import (
     NAMED_SHARE,
     SUSPECTS_PER_READ,
@@ -55,7 +55,7 @@ class StepReading:
     """What one step reads."""
 
     def __init__(
-        self, source: Snapshot, cached: Inventory, work: LoadQueue, *, selection: Selection, limits: StepLimits
+        self, source: Snapshot, cached: Known, work: LoadQueue, *, selection: Selection, limits: StepLimits
     ) -> None:
         self.changes = Changes(cursor=source.event_id)
         self._source = source
@@ -67,7 +67,7 @@ class StepReading:
         self._put_off = False
         self._held_bytes = 0
         self._read: set[TableKey] = set()
-        self._databases_cached: dict[DatabaseKey, bool] | None = None
+        self._databases_cached: Mapping[DatabaseKey, bool] | None = None
         self.evicted = 0
         self._called: defaultdict[TableKey, set[bytes]] = defaultdict(set)
         self._transactional: dict[TableKey, int] = {}
@@ -307,7 +307,7 @@ class StepReading:
             self.changes.complete.add(targets.tables(*database))
         return len(changed)
 
-    def _cached_databases(self) -> dict[DatabaseKey, bool]:
+    def _cached_databases(self) -> Mapping[DatabaseKey, bool]:
         if self._databases_cached is None:
             self._databases_cached = self._cached.databases()
         return self._databases_cached

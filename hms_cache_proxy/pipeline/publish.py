@@ -19,6 +19,7 @@ from typing import Final
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.pipeline.build import Build
+from hms_cache_proxy.pipeline.increment import Increment, NoIncrement
 from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.session import RunTasks
 from hms_cache_proxy.snapshots import manifest
@@ -50,6 +51,18 @@ def publish(
     _remove(place, 0, report)
     with _removed_if_it_fails(place, name):
         made = Build(run_tasks, config, place.below(name).uri, connections, report).run()
+    _remove(place, keep, report)
+    return place.below(name).uri, made
+
+
+def increment(config: Config, uri: str, keep: int, report: JobReport) -> tuple[str, Manifest]:
+    """Bring the newest snapshot below `uri` up to date, as a new one. Raises NoIncrement if that is not possible."""
+    place, name = Place(uri), new_name()
+    newest = max(_complete(place, _published(place)), default=None)
+    if newest is None:
+        raise NoIncrement(f"{uri} has no snapshot")
+    with _removed_if_it_fails(place, name):
+        made = Increment(config, place, newest, name, report).run()
     _remove(place, keep, report)
     return place.below(name).uri, made
 
