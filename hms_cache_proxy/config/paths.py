@@ -62,6 +62,11 @@ def peers_report(config: Config) -> Path:
     return Path(config.data_dir) / "peers.json"
 
 
+def tops(config: Config, worker: int) -> Path:
+    """The tables and users that are asked for most, as a worker counts them: JSON, replaced as a whole."""
+    return Path(config.data_dir) / f"tops-{worker}.json"
+
+
 def worker_socket(config: Config, index: int) -> Path:
     """A worker's datagram socket; any byte on it says that a look which the worker asked for has ended."""
     return Path(config.data_dir) / f"worker-{index}.sock"

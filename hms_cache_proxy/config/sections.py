@@ -203,6 +203,10 @@ class AdminSection(Section):
     listen: _AddressField = setting(Address("127.0.0.1", 9085), description="Address of POST /admin/flush.")
     token: str = setting("", secret=True, description="Bearer token for the admin address; required beyond loopback.")
     token_file: str = setting("", description="A file with the token, instead of `admin.token`.")
+    show_users: bool = setting(
+        False,
+        description="Whether the status page names the users that are asking most. Whoever reaches `http` can read it.",
+    )
 
 
 @dataclass(frozen=True)

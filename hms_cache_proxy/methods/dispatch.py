@@ -12,6 +12,7 @@ before the request left (cache/replies.py).
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from hms_cache_proxy.wire.spec import Struct
 from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
 from .flights import LONGEST_NS, Flight
-from .hot import HotPath, Told
+from .hot import HotPath, Sampled, Told
 from .hot_looks import HotLooks
 from .large import WHOLE_BYTES, decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
@@ -180,6 +181,11 @@ class Dispatcher:
     def tell_hits(self, told: Told) -> None:
         """Report each answer of the hot path to `told`."""
         self._hot.tell(told)
+
+    @property
+    def samples(self) -> deque[Sampled]:
+        """Of what the hot path has answered, the newest last; the reader takes them away."""
+        return self._hot.samples
 
     # The full path
 

@@ -25,6 +25,7 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from mmap import mmap
@@ -35,6 +36,7 @@ from typing import Any, Final
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, Stamp
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.gate import Gate
 from hms_cache_proxy.errors import CacheError
@@ -52,6 +54,12 @@ MARKED_NS: Final = 10_000_000_000
 """How often an entry is checked again although nothing has changed: this marks its tables as used."""
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
+SAMPLED_EVERY: Final = 16
+"""One of so many answers is a sample, chosen by bits of the clock, which costs less than counting."""
+_NOT_SAMPLED: Final = (SAMPLED_EVERY - 1) << 6
+MOST_SAMPLES: Final = 8192
+Sampled = tuple[tuple[Target, ...], bytes | None]
+"""What an answer depended on, and who asked."""
 
 Told = Callable[[int, int, bytes, ClientSession, bytes, HitLabel], None]
 """Called for each answer: when its request arrived, how long the answer took (ns), the reply, the session, the request,
@@ -83,6 +91,7 @@ class HotPath:
         "_unchanging",
         "_until_ns",
         "_valid",
+        "samples",
     )
 
     def __init__(self, page: StatePage, reader: CacheReader, replies: ReplyCache, gate: Gate) -> None:
@@ -94,6 +103,7 @@ class HotPath:
         self._lookup = replies.lookup
         self._gate = gate
         self._tell: Told | None = None
+        self.samples: deque[Sampled] = deque(maxlen=MOST_SAMPLES)
         self.forget()
 
     def tell(self, told: Told) -> None:
@@ -156,6 +166,8 @@ class HotPath:
         if took_ns < _QUICK_NS:
             counts.quick += 1
             counts.quick_ns += took_ns
+            if not now_ns & _NOT_SAMPLED:
+                self.samples.append((entry.depends, session.identity))
         else:
             counts.observe(took_ns * 1e-9)
         if self._tell is not None:

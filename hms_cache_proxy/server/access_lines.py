@@ -138,9 +138,14 @@ def object_of(method: str, message: bytes, body: int, *, complete: bool) -> tupl
     found = plan(method.encode())
     if found is None:
         return None, 0
+    return about(found.named(message, body, complete=complete))
+
+
+def about(targets: Iterable[bytes]) -> tuple[str | None, int]:
+    """The object of these targets, and how many tables are among them."""
     tables: list[list[bytes]] = []
     others: list[list[bytes]] = []
-    for target in found.named(message, body, complete=complete):
+    for target in targets:
         kind = target[:1]
         if kind == b"t":
             tables.append(target[1:].split(b"\0"))

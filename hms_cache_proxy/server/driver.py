@@ -388,6 +388,8 @@ class Client(asyncio.Protocol):
             self._hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
         if self._place is not None and self._hub.places.wanted(self._place):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
+        if self._hub.tops is not None:
+            self._hub.tops.observed(self._session, command)
         if self._hub.access_log is not None:
             self._hub.access_log.observed(self._session, took_ns, command)
         if self._hub.audit_log is not None:

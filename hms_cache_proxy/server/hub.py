@@ -24,6 +24,7 @@ from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.server.stuck import Stuck
+from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces
@@ -66,6 +67,7 @@ class Hub:
         self.access_log: AccessLog | None = None
         self.slow_log: AccessLog | None = None
         self.audit_log: AuditLog | None = None
+        self.tops: Tops | None = None
         self.peers: PeersLink | None = None
         self.decider = decider
         self.endpoints = endpoints

@@ -13,6 +13,7 @@ import gc
 import resource
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
@@ -34,6 +35,7 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.hot import Sampled
 from hms_cache_proxy.methods.logins import LoginDecider
 from hms_cache_proxy.methods.plan import declared_reads
 from hms_cache_proxy.methods.protection import ProtectedDecider
@@ -64,6 +66,7 @@ from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.spool import SpoolRoom
+from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
@@ -111,6 +114,8 @@ def run(config: Config, index: int, listener: int) -> None:
         hub = _hub(config, protected, endpoints, member, metrics, budgets)
         hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
         hub.audit_log = _audit_log(config, index, metrics)
+        hits = deque[Sampled]() if cache is None else cache.dispatcher.samples
+        hub.tops = Tops(paths.tops(config, index), hits, users=config.admin.show_users)
         uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer)))
     finally:
         for opened in (cache, ttl, writer):
@@ -383,6 +388,8 @@ async def _serve(
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
+    if hub.tops is not None:
+        hub.spawn(_look(hub.tops), "count tables and users")
     for one in logs:
         hub.spawn(_flush_log(one), "flush a log")
     _tend(config, hub, opened)
@@ -471,6 +478,12 @@ async def _flush(metrics: WorkerMetrics, budgets: Budgets, member: Member) -> No
         await asyncio.sleep(FLUSH_INTERVAL_S)
         if metrics.flush():
             member.has_read()
+
+
+async def _look(tops: Tops) -> None:
+    while True:
+        await asyncio.sleep(FLUSH_INTERVAL_S)
+        await tops.look()
 
 
 async def _flush_log(some: LineLog[Any]) -> None:

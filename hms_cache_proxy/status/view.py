@@ -32,6 +32,7 @@ from hms_cache_proxy.status.calls import CallTotals, read_totals
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.history import History
 from hms_cache_proxy.status.probe import UpstreamProbe
+from hms_cache_proxy.status.tops import added_up
 from hms_cache_proxy.status.usage import usage_of
 
 log = structlog.get_logger()
@@ -155,7 +156,8 @@ class ProxyView:
 
     def told_history(self) -> dict[str, object]:
         """The JSON object of /history."""
-        return self.history.as_dict()
+        files = [paths.tops(self._config, worker) for worker in range(self._config.workers)]
+        return {**self.history.as_dict(), "tops": added_up(files)}
 
     def _totals(self) -> CallTotals:
         """What was counted so far. It reads files, so it is called in a thread."""

@@ -21,13 +21,15 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.processes import wait_until
 
 pytestmark = pytest.mark.real
+SETTINGS = {"EMBEDDED": "true", "ADMIN_SHOW_USERS": "true"}
 
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """With a table `sales.orders` that was read twenty times."""
-    started = Proxy(tmp_path_factory.mktemp("status"), "", settings={"EMBEDDED": "true"}).start(prewarmed=True)
+    started = Proxy(tmp_path_factory.mktemp("status"), "", settings=SETTINGS).start(prewarmed=True)
     with MetastoreClient(*started.address) as client:
+        client.set_ugi("etl", [])
         objects.create_database(client, "sales")
         objects.create_table(client, objects.table("sales", "orders"))
         for _ in range(20):
@@ -67,6 +69,33 @@ def test_watch_shows_it_again(proxy: Proxy) -> None:
         seen += "hms-cache-proxy 0.1.0 at" in watching.stdout.readline()
     watching.kill()
     watching.communicate()
+
+
+def tops(proxy: Proxy) -> Any:
+    return json.loads(proxy.get("/history")[1])["tops"]
+
+
+def read_often(proxy: Proxy) -> None:
+    """As the user etl, until that has been seen."""
+    with MetastoreClient(*proxy.address) as client:
+        client.set_ugi("etl", [])
+        for _ in range(200):
+            client.get_table("sales", "orders")
+
+    def seen() -> bool:
+        calls = tops(proxy).get("tables", {}).get("calls")
+        return bool(calls) and calls[0]["number"] > 50
+
+    assert wait_until(seen, 30)
+
+
+def test_tables_and_users_that_ask_most(proxy: Proxy) -> None:
+    read_often(proxy)
+    found = tops(proxy)
+    assert [one["name"] for one in found["tables"]["calls"]] == ["hive.sales.orders"]
+    assert found["tables"]["calls"][0]["number"] < 600, "an estimate from samples"
+    assert found["tables"]["seconds"][0]["name"] == "hive.sales.orders"  # it was created
+    assert [one["name"] for one in found["users"]["calls"]] == ["etl"]
 
 
 def test_history_and_what_went_wrong(proxy: Proxy) -> None:
@@ -110,12 +139,20 @@ def test_the_page_in_a_browser(proxy: Proxy, size: str) -> None:
     browser = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no headless Chromium is installed")
+    read_often(proxy)
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}", "--dump-dom"]
     url = f"http://127.0.0.1:{proxy.http_port}/"
     done = subprocess.run([*command, "--virtual-time-budget=4000", url], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     banner = re.search(r'<b id="banner-text">([^<]*)</b>', done.stdout)
     assert banner is not None and banner[1] == proxy.status()["banner"]["text"]
-    for words in ("1 table", "get_table", "Hive 4.2.0", "<figcaption><b>Hit ratio</b>", '<path d="M'):
+    for words in (
+        "1 table",
+        "get_table",
+        "Hive 4.2.0",
+        "hive.sales.orders",
+        "<figcaption><b>Hit ratio</b>",
+        '<path d="M',
+    ):
         assert words in done.stdout, words
     assert not re.search(r">(undefined|NaN|null)[ <]", done.stdout)
