@@ -34,7 +34,8 @@ FAULTS_SEED: Final = 14
 TEST_TIMEOUT_S: Final = 150
 OWN_TEST: Final = "tests/test_planted_faults.py"
 """It looks for the text that a fault replaces."""
-_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (tests/\S+)", re.MULTILINE)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?(?:@\S+)?)(?= - |$)", re.MULTILINE)
+"""In pytest's summary. The parameters of a test may have blanks."""
 
 
 @dataclass(frozen=True, slots=True)

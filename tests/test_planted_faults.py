@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted_faults import FAULTS, PACKAGE, ROOT, Fault, copy_tree, plant
+from tests.planted_faults import _FAILED, FAULTS, PACKAGE, ROOT, Fault, copy_tree, plant
 
 
 def test_one_in_each_package() -> None:
@@ -34,3 +34,18 @@ def test_the_tree_is_copied_and_stays_as_it_is(tmp_path: Path) -> None:
     assert (ROOT / PACKAGE / fault.file).read_text() == before
     with pytest.raises(AssertionError, match=fault.file):
         plant(fault, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "test"),
+    [
+        ("FAILED tests/a.py::test_b[another host] - AssertionError: a - b", "tests/a.py::test_b[another host]"),
+        ("FAILED tests/a.py::test_b[x[0]]", "tests/a.py::test_b[x[0]]"),
+        ("FAILED tests/a.py::test_b - assert [1] == [2]", "tests/a.py::test_b"),
+        ("ERROR tests/a.py::test_b[x]@group - OSError", "tests/a.py::test_b[x]@group"),
+        ("ERROR tests/a.py", "tests/a.py"),
+    ],
+)
+def test_a_failed_test_is_found_in_the_summary(line: str, test: str) -> None:
+    found = _FAILED.search(f"=== short test summary info ===\n{line}\n1 failed\n")
+    assert found is not None and found[1] == test
