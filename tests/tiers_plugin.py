@@ -37,6 +37,7 @@ class Tier:
 
     `sampled`: of functions that start a server; `elsewhere`: of those that start another one than `USUAL`;
     `by_parameter`: of functions with this parameter; `scenarios`: of those in SCENARIOS. None: all of them.
+    `pairs`: of those IN_PAIRS, only so many that each value of each parameter is taken.
     `one_database`: items that differ in the embedded metastore's database only are taken once: on SQLite, or, of
     ON_EITHER, half of them on each.
     """
@@ -46,6 +47,7 @@ class Tier:
     elsewhere: int | None = None
     by_parameter: tuple[tuple[str, int], ...] = ()
     scenarios: int | None = None
+    pairs: bool = False
     one_database: bool = False
 
 
@@ -60,6 +62,7 @@ TIERS: Final = {
         elsewhere=80,
         by_parameter=(("planted", 1),),
         scenarios=1,
+        pairs=True,
         one_database=True,
     ),
     "all": Tier(None, elsewhere=300),
@@ -70,6 +73,8 @@ TIERS: Final = {
 SCENARIOS: Final = frozenset(
     (
         "tests/differential/test_differential.py::test_reads_are_equal",
+        "tests/follower/test_following.py::test_random_changes",
+        "tests/ops/test_damaged_fences.py::test_hits_come_back_and_nothing_is_lost_meanwhile",
         "tests/ops/test_damaged_lock_files.py::test_hits_come_back",
         "tests/ops/test_without_metastore.py::test_a_new_client_logs_in_and_is_served",
         "tests/history/test_history.py::test_no_violation_before_the_embedded_metastore",
@@ -77,6 +82,16 @@ SCENARIOS: Final = frozenset(
     )
 )
 """Long tests that do the same in several settings."""
+
+IN_PAIRS: Final = frozenset(
+    (
+        "tests/follower/test_transactions.py::test_every_key_value_commit_is_seen",
+        "tests/follower/test_transactions.py::test_renames_between_the_write_and_the_commit",
+        "tests/follower/test_transactions.py::test_renames_while_the_follower_is_away",
+    )
+)
+"""Tests of every metastore with every store. Each metastore and each store is taken once: which of them go together,
+the seed chooses."""
 
 ON_EITHER: Final = frozenset(
     (
@@ -192,6 +207,8 @@ def _taken(tier: Tier, items: list[pytest.Item]) -> Iterator[pytest.Item]:
     for name, found in functions.items():
         if tier.one_database:
             found = _on_either(name, found) if name in ON_EITHER else _on_sqlite(found)
+        if tier.pairs and name in IN_PAIRS:
+            found = _paired(name, found)
         limit = _limit(tier, found)
         if tier.by_parameter:
             found = [item for item in found if not SELDOM_CAUGHT & _texts(item)]
@@ -239,6 +256,19 @@ def _on_either(name: str, items: list[pytest.Item]) -> list[pytest.Item]:
     order = sorted(scripts)
     random.Random(f"{os.environ[SEED]} {name}").shuffle(order)
     return [scripts[script][turn % len(scripts[script])] for turn, script in enumerate(order)]
+
+
+def _paired(name: str, items: list[pytest.Item]) -> list[pytest.Item]:
+    """Each value of each parameter with some value of the others: few items, in an order that the seed chooses."""
+    order = sorted(items, key=lambda item: item.nodeid)
+    random.Random(f"{os.environ[SEED]} {name}").shuffle(order)
+    values = {id(item): set(item.callspec.params.items()) for item in order}  # type: ignore[attr-defined]  # a Function
+    taken, seen = list[pytest.Item](), set[tuple[str, object]]()
+    while any(not each <= seen for each in values.values()):
+        new = max(order, key=lambda item: len(values[id(item)] - seen))
+        taken.append(new)
+        seen |= values[id(new)]
+    return taken
 
 
 def _sample(name: str, items: list[pytest.Item], limit: int) -> list[pytest.Item]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.bed import Bed
@@ -23,7 +24,8 @@ LEASES_S = 60.0
 """Until every proxy has its leases, on a busy machine."""
 WRITE_S = 2.1 + 6.0
 """The first write after a member is lost: a lease, and the time of a busy machine."""
-ROUNDS = 120
+ROUNDS = int(by_tier(test=36, all=120, every=120))
+"""A multiple of 12: after so many, writer, reader and change come in the same combinations again."""
 
 
 def peers_of(proxy: Proxy) -> list[dict[str, object]]:

@@ -58,6 +58,23 @@ def test_each_script_is_taken_on_one_database(monkeypatch: pytest.MonkeyPatch) -
     assert len(chosen) == len(items), "any of them may be taken"
 
 
+def test_each_value_of_each_parameter_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    items: list[Any] = [
+        SimpleNamespace(nodeid=f"a::test_b[{store}-{kind}]", callspec=SimpleNamespace(params=dict(s=store, k=kind)))
+        for store in ("sql", "thrift")
+        for kind in ("hive42", "embedded")
+    ]
+    chosen = set()
+    for seed in range(20):
+        monkeypatch.setenv(tiers_plugin.SEED, str(seed))
+        taken = tiers_plugin._paired("f", items)
+        assert sorted(item.callspec.params["s"] for item in taken) == ["sql", "thrift"]
+        assert sorted(item.callspec.params["k"] for item in taken) == ["embedded", "hive42"]
+        assert [id(item) for item in taken] == [id(item) for item in tiers_plugin._paired("f", items[::-1])]
+        chosen |= {item.nodeid for item in taken}
+    assert len(chosen) == len(items), "any of them may be taken"
+
+
 def test_what_has_a_choice_is_taken_on_sqlite() -> None:
     ids = ("embedded-postgresql-sql-x", "embedded-sql-x", "embedded-postgresql", "embedded-y", "hive42-x")
     taken = tiers_plugin._on_sqlite([Item(f"tests/a.py::test_b[{id_}]") for id_ in ids])  # type: ignore[misc]
