@@ -75,6 +75,8 @@ class Slot:
     PEERS_STARTED_NS = 39  # supervisor: when it started (CLOCK_BOOTTIME); 0: this proxy has no peers
     PEERS_BEAT_NS = 42  # peers: its last sign of life; 0: it does not take part yet
     INCARNATION = 40  # supervisor: two words, random at each start
+    HITS = 43  # supervisor: of all workers since the start, as it last counted
+    CACHEABLE_READS = 44  # the same: hits and misses
     READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 

@@ -320,6 +320,8 @@ class PeersProcess:
         path, metrics = paths.peers_report(self._config), PeersMetrics()
         while True:
             assert self._fleet is not None
+            self._fleet.counted(self._page[Slot.HITS], self._page[Slot.CACHEABLE_READS])
+            self._carry_out()
             fresh = path.with_name(path.name + ".new")
             found = self._fleet.report(boottime_ns())
             fresh.write_text(json.dumps(found))

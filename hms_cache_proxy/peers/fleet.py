@@ -25,6 +25,7 @@ from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
+    CallsCounted,
     Hello,
     LeaseAsked,
     Origin,
@@ -313,6 +314,8 @@ class Fleet:
             self.outbox.asked(incarnation, message.asked_ns, position, now_ns)
         elif isinstance(message, AnswersNothing):
             self.outbox.answers_nothing(incarnation)
+        elif isinstance(message, CallsCounted):
+            self.outbox.followers[incarnation].calls = (message.hits, message.reads)
         else:
             raise WireError(f"a peer that follows sends {type(message).__name__}")
 
@@ -407,6 +410,12 @@ class Fleet:
             self._close(link, "the fences were replaced", now_ns)
         self._decide(now_ns)
 
+    def counted(self, hits: int, reads: int) -> None:
+        """Tell the others how this proxy does, for their /status."""
+        for following in self.following.values():
+            if following.current:
+                self._commands.append(SendToPeer(following.link, CallsCounted(hits, reads)))
+
     def report(self, now_ns: int) -> list[dict[str, object]]:
         """The other members, for /status."""
         found: list[dict[str, object]] = []
@@ -415,6 +424,7 @@ class Fleet:
             following = None if place.link is None else self.following.get(place.link)
             until_ns = 0 if place.incarnation is None else self._leases.get(place.incarnation, 0)
             told = follower is not None and follower.link is not None
+            hits, reads = (None, None) if follower is None or follower.calls is None else follower.calls
             state = "missing" if following is None else "leased" if until_ns > now_ns else "connected"
             found.append(
                 {
@@ -425,6 +435,8 @@ class Fleet:
                     "follows": told,
                     "lag_events": len(follower.unacknowledged) if follower is not None and told else None,
                     "ack_ms": None if follower is None else follower.last_ack_ns / 1e6,
+                    "hits": hits,
+                    "reads": reads,
                     "problem": place.problem,
                 }
             )

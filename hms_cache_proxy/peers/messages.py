@@ -151,6 +151,15 @@ class AnswersNothing:
     """To the followed: the follower stops, and answers nothing from its cache any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallsCounted:
+    """To the followed: how many reads the follower has been asked since its start, and how many were hits. It is shown,
+    and decides nothing."""
+
+    hits: int
+    reads: int
+
+
 PeerMessage = (
     Hello
     | Welcome
@@ -166,6 +175,7 @@ PeerMessage = (
     | LeaseAsked
     | Acknowledged
     | AnswersNothing
+    | CallsCounted
 )
 
 _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
@@ -183,6 +193,7 @@ _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
     (12, LeaseAsked, "i"),
     (13, Acknowledged, "i"),
     (14, AnswersNothing, ""),
+    (15, CallsCounted, "ii"),
 )
 _BY_KIND: Final = {kind: (form, layout) for kind, form, layout in _FORMS}
 _KINDS: Final = {form: (kind, layout, tuple(field.name for field in fields(form))) for kind, form, layout in _FORMS}

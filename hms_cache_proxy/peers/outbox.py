@@ -70,6 +70,9 @@ class Follower:
     last_ack_ns: int = 0
     """How long the last acknowledgement took."""
 
+    calls: tuple[int, int] | None = None
+    """Its hits and reads, as it last told."""
+
 
 @dataclass(slots=True)
 class _Awaited:

@@ -165,6 +165,9 @@ class ProxyView:
         for child in self._children:
             if child.restarts:
                 totals.incidents["hms_proxy_restarts_total", child.name] = child.restarts
+        calls = totals.by_outcome()
+        self._page[Slot.HITS] = int(calls["hit"])
+        self._page[Slot.CACHEABLE_READS] = int(calls["hit"] + calls["miss"])
         return totals
 
     def _unconfirmed_s(self) -> float | None:

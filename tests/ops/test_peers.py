@@ -117,6 +117,8 @@ def test_what_was_written_through_one_is_seen_through_all(
             "answering from its cache",
             2 * LEASES_S,
         )
+    for proxy in proxies:  # each tells the others of its hits
+        proxy.wait(lambda proxy=proxy: all((one["hits"] or 0) > 0 for one in peers_of(proxy)), "told of hits")
 
 
 @pytest.mark.real

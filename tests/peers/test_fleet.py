@@ -11,6 +11,7 @@ from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
+    CallsCounted,
     EventReached,
     FenceLifted,
     FenceOwed,
@@ -260,6 +261,16 @@ def test_who_gets_no_lease_leaves_the_word_of_the_page_as_it_is(member: Member) 
     member.after(0.3)
     assert given(member.got(2, LeaseAsked(3))) == [(3, 0)], "it is slow"
     assert page[Slot.GIVEN_UNTIL_NS] == word
+
+
+def test_each_tells_the_others_of_its_hits(member: Member) -> None:
+    member.followed()
+    member.follows()
+    assert [(one["hits"], one["reads"]) for one in member.fleet.report(member.now_ns)] == [(None, None)]
+    member.got(2, CallsCounted(90, 100))
+    assert [(one["hits"], one["reads"]) for one in member.fleet.report(member.now_ns)] == [(90, 100)]
+    member.fleet.counted(7, 8)
+    assert member.take() == [SendToPeer(1, CallsCounted(7, 8))]
 
 
 def test_a_proxy_that_cannot_write_its_fences_gives_no_leases(member: Member) -> None:

@@ -15,6 +15,7 @@ from hms_cache_proxy.peers.frames import FRAME_BYTES, Greeted, Handshake, PeerRo
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
+    CallsCounted,
     EventReached,
     FenceLifted,
     FenceOwed,
@@ -51,6 +52,7 @@ EVERY = (
     (LeaseAsked(1), "0c 0000000000000001"),
     (Acknowledged(4), "0d 0000000000000004"),
     (AnswersNothing(), "0e"),
+    (CallsCounted(3, 4), "0f00000000000000030000000000000004"),
 )
 
 
