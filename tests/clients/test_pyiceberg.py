@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,14 +21,17 @@ from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
 
 from tests.lengths import by_tier
+from tests.ops.test_peers import fleet
 from tests.proxy import Proxy
 from tests.testbed.artifacts import cache_directory
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.packages import required
 
 SUITE_S = 300
 APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=24, all=150, every=1000)))
+APPENDS_ANYWHERE = int(os.environ.get("FLEET_APPENDS", by_tier(test=24, all=48, every=1000)))
 TABLES = 4
 
 
@@ -146,3 +152,58 @@ def test_no_lost_commits(
             found += catalog(uri, tmp_path).load_table(("lost", f"t{index}")).scan().to_arrow()["n"].to_pylist()
         lost, twice = set(range(APPENDS)) - set(found), len(found) - len(set(found))
         assert not lost and not twice, f"{uri} of {uris}: lost {sorted(lost)}, {twice} twice"
+
+
+class AnyProxy:
+    """In the place of a catalog's client: every single call goes through one of these, at random."""
+
+    def __init__(self, clients: Sequence[Any]) -> None:
+        self._clients = clients
+        self._open: list[Any] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> AnyProxy:
+        self._open = [self._stack.enter_context(client) for client in self._clients]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(random.choice(self._open), method)
+
+
+def anywhere(proxies: Sequence[Proxy], warehouse: Path) -> HiveCatalog:
+    """A catalog whose calls go through any proxy."""
+    catalogs = [catalog(proxy.uri, warehouse) for proxy in proxies]
+    catalogs[0]._client = AnyProxy([one._client for one in catalogs])  # type: ignore[assignment]
+    return catalogs[0]
+
+
+def append_anywhere(proxies: Sequence[Proxy], warehouse: Path, number: int) -> None:
+    for _ in range(200):
+        table = anywhere(proxies, warehouse).load_table(("fleet", f"t{number % TABLES}"))
+        try:
+            return table.append(pa.table({"n": pa.array([number], pa.int64())}))
+        except (CommitFailedException, WaitingForLockException):
+            continue
+    raise AssertionError(f"append {number} was refused 200 times")
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_every_call_through_any_proxy_of_a_fleet(bed: Bed, new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    """Eight writers. Nothing is lost, and no call finds a table missing that another proxy has just made or changed
+    (NoSuchTableError would end the test)."""
+    proxies = fleet(new_proxy, bed.shared("embedded"), 3)
+    anywhere(proxies, tmp_path).create_namespace("fleet")
+    for index in range(TABLES):
+        anywhere(proxies, tmp_path).create_table(("fleet", f"t{index}"), pa.schema([pa.field("n", pa.int64())]))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: append_anywhere(proxies, tmp_path, number), range(APPENDS_ANYWHERE)))
+    found: list[int] = []
+    for index in range(TABLES):
+        table = anywhere(proxies, tmp_path).load_table(("fleet", f"t{index}"))
+        found += table.scan().to_arrow()["n"].to_pylist()
+    assert sorted(found) == list(range(APPENDS_ANYWHERE))
