@@ -103,7 +103,7 @@ def _log(facts: UpstreamFacts) -> Iterable[_Judged]:
 def _authorization(facts: UpstreamFacts, authorization: AuthorizationSetting) -> Iterable[_Judged]:
     if authorization == "relay":
         yield "refusal", ModeReason.AUTHORIZATION, "authorization = relay: nothing is answered from cache"
-    elif authorization != "none" and facts.restrictions:
+    elif authorization == "auto" and facts.restrictions:
         named = ", ".join(f"{name} = {value or '?'}" for name, value in facts.restrictions.items())
         text = f"may answer differently by user ({named}); if it does not, set authorization = none"
         yield "refusal", ModeReason.AUTHORIZATION, text

@@ -75,6 +75,7 @@ def test_judge(told: UpstreamFacts, refusals: list[ModeReason]) -> None:
 def test_an_operator_decides_about_authorization() -> None:
     hooked = facts(FILTER_HOOK="my.Hook")
     assert judge(hooked, "u", "none") == []
+    assert judge(hooked, "u", "per_user") == [], "the workers keep the answers of each user apart"
     assert [one.reason for one in judge(facts(), "u", "relay")] == [ModeReason.AUTHORIZATION]
 
 
