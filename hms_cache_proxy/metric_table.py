@@ -60,6 +60,21 @@ TABLE: tuple[Metric, ...] = (
         " `security.transports`.",
     ),
     Metric(
+        "hms_proxy_authorization_checks_total",
+        "counter",
+        ("result",),
+        "worker",
+        "Answers of the metastore to a user, with `authorization = learned`: equal to the cache's; different; refused;"
+        " kept for this user, because the cache has none; too_large to be compared or kept.",
+    ),
+    Metric(
+        "hms_proxy_authorization_verdicts",
+        "gauge",
+        (),
+        "worker",
+        "Verdicts that stand now, in all workers: what the cache may answer to whom (`authorization = learned`).",
+    ),
+    Metric(
         "hms_proxy_handshakes_total",
         "counter",
         ("transport", "result"),

@@ -160,6 +160,8 @@ class WorkerMetrics:
         self._bytes = _gauge("hms_proxy_cache_bytes", registry, "mostrecent")
         self._evictions = _counter("hms_proxy_evictions_total", registry)
         self._ttl_bytes = _gauge("hms_proxy_ttl_bytes", registry, "mostrecent")
+        self._checks = _counter("hms_proxy_authorization_checks_total", registry)
+        self.verdicts = _gauge("hms_proxy_authorization_verdicts", registry, "livesum")
         self._looked_up: dict[tuple[str, str], int] = {}
 
     def slot(self, method: str, outcome: Outcome, reason: str = "") -> CallCounts:
@@ -260,6 +262,10 @@ class WorkerMetrics:
     def ttl_bytes(self, size: int) -> None:
         """TTL mode: the bytes of all entries."""
         self._bytes.set(size)
+
+    def checked(self, result: str) -> None:
+        """`authorization = "learned"`: the metastore's answer to a user was compared, or kept."""
+        self._checks.labels(result).inc()
 
     def flush(self) -> bool:
         """Add what was counted since the last flush to the shared files. Returns whether a read was among it."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic_ns
 from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader
@@ -43,6 +44,26 @@ class Stamp:
     __slots__ = ()
 
 
+class UserVerdict:
+    """One user may be shown something until this moment (CLOCK_MONOTONIC), as far as is known. `seq`: the state of the
+    cache whose answer was compared with the metastore's."""
+
+    __slots__ = ("seq", "until_ns")
+
+    def __init__(self, seq: int, until_ns: int) -> None:
+        self.seq = seq
+        self.until_ns = until_ns
+
+
+def stand(verdicts: tuple[UserVerdict, ...]) -> bool:
+    """May their reader be answered now? Not without any."""
+    now_ns = monotonic_ns()
+    for verdict in verdicts:
+        if verdict.until_ns <= now_ns:
+            return False
+    return bool(verdicts)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class HitLabel:
     """How a kept reply is sent and counted. `head`: the beginning of its message."""
@@ -55,10 +76,11 @@ class HitLabel:
 
 @dataclass(slots=True)
 class ReplyEntry:
-    """One reply. After `put`, only `seq` changes here; `label`, `approved` and `valid` belong to the dispatcher.
+    """One reply. After `put`, only `seq` changes here; the fields below it belong to the dispatcher.
 
     `label`: how it is served; `approved`, `valid`: in which states it was found good (methods/hot.py); `by_look`: only
-    for a read that arrived before the last look began (consistency/looks.py).
+    for a read that arrived before the last look began (consistency/looks.py); `verdicts`: with `authorization =
+    "learned"`, all of them must stand (methods/verdicts.py).
     """
 
     body: bytes
@@ -70,6 +92,7 @@ class ReplyEntry:
     approved: Stamp | None = None
     valid: Stamp | None = None
     by_look: bool = False
+    verdicts: tuple[UserVerdict, ...] = ()
 
 
 def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[int, ...]:

@@ -266,8 +266,15 @@ class Config(Section):
         description="Maximum age of unconfirmed answers while neither a metastore nor the database can be reached; 0 ="
         " no such answers. Reads with a ValidWriteIdList are never answered so.",
     )
-    authorization: Literal["auto", "none", "per_user", "relay"] = setting(
-        "auto", description="Whether the metastore's answers depend on who asks."
+    authorization: Literal["auto", "none", "learned", "per_user", "relay"] = setting(
+        "auto", description="Whether the metastore's answers depend on who asks; see docs/security.md."
+    )
+    authorization_ttl_s: Seconds = setting(
+        60,
+        gt=0,
+        le=86_400,
+        description="With authorization = learned: how long a user gets the cache's answers after the metastore has"
+        " given the same one.",
     )
     list_order: Literal["metastore", "name"] = setting(
         "metastore", description="Order of lists that Hive does not sort: the metastore's own, as seen, or by name."
@@ -370,6 +377,8 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "max_staleness_ms", "must not be larger than max_unconfirmed_ms"
     if config.embedded and config.upstream:
         yield "upstream", "has no meaning with embedded = true: the embedded metastore is the upstream"
+    if config.authorization == "learned" and config.ttl.enabled:
+        yield "authorization", "learned needs a log that is followed; with ttl.enabled, see ttl.impersonation"
     if config.serve_stale and config.consistency == "strict":
         yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:

@@ -27,9 +27,9 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from .floors import Floors
 
 ConsistencyMode = Literal["eventual", "session", "bounded", "strict"]
-Authorization = Literal["none", "per_user", "relay"]
-"""Who may see cached answers: `none`: everybody; `per_user`: replies are kept for the user that got them; `relay`:
-nobody."""
+Authorization = Literal["none", "learned", "per_user", "relay"]
+"""Who may see cached answers: `none`: everybody; `learned`: users to whom the metastore gave the same answer;
+`per_user`: replies are kept for the user that got them; `relay`: nobody."""
 
 
 class Reason(StrEnum):
@@ -46,6 +46,7 @@ class Reason(StrEnum):
     UNSETTLED = "unsettled"  # it changed while the follower read it; the next step reads it again
     SETMETACONF = "setmetaconf"  # the connection changed the metastore's settings for itself
     AUTHORIZATION = "authorization"  # the metastore filters or refuses by user
+    VERDICT = "verdict"  # the metastore has not given this user the cache's answer recently
     NOT_LOADED = "not_loaded"
     ABSENT = "absent"  # known not to exist, and the metastore must say so itself
     EXCLUDED = "excluded"  # by include and exclude

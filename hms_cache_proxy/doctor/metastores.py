@@ -28,6 +28,12 @@ _ADVICE = {
     ModeReason.AUTHORIZATION: "until then everything is relayed",
 }
 
+_WITH_HOOKS = {
+    "none": "declares it harmless",
+    "learned": "answers a user what the metastore has given the same user",
+    "per_user": "keeps the metastore's answers for each user",
+}
+
 
 Answer: TypeAlias = UpstreamFacts | UpstreamError
 
@@ -90,12 +96,13 @@ def _judge(config: Config, facts: UpstreamFacts, database_uuid: str | None) -> I
         yield Finding(
             facts.uri, Severity.OK, "gives all users the same answers (no filter hook, no pre-event listener)"
         )
-    elif config.authorization == "none":
+    elif config.authorization in _WITH_HOOKS:
         named = ", ".join(facts.restrictions)
         yield Finding(
             facts.uri,
             Severity.NOTE,
-            f"{named}: not Hive's default; the setting authorization = none declares it harmless",
+            f"{named}: not Hive's default; the setting authorization = {config.authorization}"
+            f" {_WITH_HOOKS[config.authorization]}",
         )
 
 

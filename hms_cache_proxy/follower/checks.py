@@ -26,7 +26,7 @@ from hms_cache_proxy.upstream import checks as upstream
 from hms_cache_proxy.upstream.checks import UpstreamFacts
 from hms_cache_proxy.upstream.differs import Differs
 
-AuthorizationSetting: TypeAlias = Literal["auto", "none", "per_user", "relay"]
+AuthorizationSetting: TypeAlias = Literal["auto", "none", "learned", "per_user", "relay"]
 CheckLevel: TypeAlias = Literal["warning", "refusal"]
 
 SHORT_RETENTION_S = 6 * 3600

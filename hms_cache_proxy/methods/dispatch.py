@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.reader import CacheReader
@@ -47,6 +46,7 @@ from .large import WHOLE_BYTES, decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
+from .read_call import SEQID, ReadCall
 from .readers.base import Body, Context, Decline, Slices, Unfinished
 from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
@@ -61,43 +61,7 @@ _USED_LATER = LOOKS | {Reason.FLOOR}
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
 SHARED = "shared"
 """The reason of a hit that shares the answer to another read's miss."""
-_SEQID = 4
 _CALL, _READ = MessageType.CALL, MethodKind.READ  # constants cost less than members of an enum
-
-
-class _Call(NamedTuple):
-    """A read, the key of its reply, and its proof for transactional tables.
-
-    `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
-    why its reader has already declined it.
-    """
-
-    session: ClientSession
-    arrived_ns: int
-    plan: Plan
-    header: Header
-    message: bytes
-    key: bytes
-    proof: Proof
-    complete: bool
-    patient: bool
-    declined: Reason | None = None
-    stale: bool = False  # answered under `serve_stale`: the cache is unconfirmed, and no metastore answers
-
-    def head(self, label: HitLabel) -> bytes:
-        """The header of its reply."""
-        body = self.header.body
-        return label.head + self.message[body - _SEQID : body]
-
-    def proved(self) -> Proof:
-        """The proof; reads it from the request if that has not been done yet."""
-        if not self.proof.shown and self.plan.bearer.bears:
-            try:
-                args = self.plan.arguments(self.message, self.header.body)
-            except WireError:
-                return self.proof
-            self.plan.bearer.show(args, self.proof)
-        return self.proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +188,8 @@ class Dispatcher:
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name
         if method.kind is _READ:
-            key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
-            return self._read(_Call(session, now_ns, found, header, message, key, self._proof(), complete, patient))
+            key = self._hot.key(session, message, header.body - SEQID) if complete else b""
+            return self._read(ReadCall(session, now_ns, found, header, message, key, self._proof(), complete, patient))
         if method.kind is MethodKind.WRITE or method.kind is MethodKind.TRANSACTION:
             targets = found.named(message, header.body, complete=complete)
             if method.kind is MethodKind.TRANSACTION and not targets:
@@ -261,9 +225,9 @@ class Dispatcher:
     def _proof(self) -> Proof:
         return Proof(self._transactional_reads, exact=self._exact)
 
-    def _read(self, call: _Call) -> Decision:
+    def _read(self, call: ReadCall) -> Decision:
         session, found, header, complete = call.session, call.plan, call.header, call.complete
-        kept = self._replies.peek(call.key) if found.method.learn else None
+        kept = self._kept(call)
         answerable = found.reader is not None or kept is not None
         gate = self._gate
         seen, began_ns = self.moved(), self._page[Slot.BEGAN_NS]
@@ -275,6 +239,9 @@ class Dispatcher:
             return Wait(seen, call.arrived_ns + patience_ns, told=True, look_after_ns=call.arrived_ns)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
         self._reader.uses.mark(depends)
+        call, decision = self._allowed(call, args, depends, reason)
+        if decision is not None:
+            return decision
         if reason is not None and self._may_be_stale(call, reason):
             call, reason = call._replace(stale=True), None
         if reason is None:
@@ -312,8 +279,17 @@ class Dispatcher:
             reason = self._gate.held_back(depends, session.floors) or Reason.FLOOR
         return reason is Reason.FLOOR
 
-    @staticmethod
-    def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:
+    def _kept(self, call: ReadCall) -> ReplyEntry | None:
+        """The reply that is kept for a read, valid or not."""
+        return self._replies.peek(call.key) if call.plan.method.learn else None
+
+    def _allowed(
+        self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], reason: Reason | None
+    ) -> tuple[ReadCall, Decision | None]:
+        """What decides about the user (learned.py): the call with what is known about it, or a decision at once."""
+        return call, None
+
+    def _looked_at(self, call: ReadCall) -> tuple[tuple[bytes, ...], Struct | None]:
         """What a read depends on, and its arguments if it has a reader."""
         found, message, body = call.plan, call.message, call.header.body
         args = None
@@ -325,14 +301,14 @@ class Dispatcher:
             named += tuple(filter(None, map(listed_by, named)))
         return named or EVERYTHING, args
 
-    def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
+    def _may_be_stale(self, call: ReadCall, reason: Reason) -> bool:
         """Does `serve_stale` apply to this read? Not if it brings a write id list, which asks for a proof."""
         if not self._gate.stale_enough(reason, call.arrived_ns) or not self._outage():
             return False
         return call.complete and call.proved().text is None
 
     def _from_cache(
-        self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
+        self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
     ) -> Decision:
         """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep its reply.
         `args`: None if they have not been decoded yet."""
@@ -343,7 +319,7 @@ class Dispatcher:
             except Decline as declined:
                 reason = declined.reason
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
-        if kept is not None:
+        if kept is not None and self._kept(call) is not None:
             if kept.by_look and not call.proof.current:
                 raise LookNeeded
             assert kept.label is not None, "every reply that is kept here has one"
@@ -352,7 +328,7 @@ class Dispatcher:
         return self._learn(call, depends, snapshot, reason or Reason.NO_READER)
 
     def _learn(
-        self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
+        self, call: ReadCall, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
     ) -> Serve | Forward | Wait:
         """Ask the metastore, and keep the reply if every change of it will be noticed; or share the answer to an equal
         read."""
@@ -370,7 +346,7 @@ class Dispatcher:
         if named is None:
             return self._missed(call.plan, depends, reason)
         more += dropped_elsewhere(snapshot, method.name, depends) + named
-        if self._gate.authorization == "per_user":
+        if self._gate.authorization != "none":
             more += (ROLES,)
         depends = tuple(dict.fromkeys(depends + more))
         versions = versions_of(snapshot, depends)
@@ -378,13 +354,18 @@ class Dispatcher:
         shared = self._share(call, depends, versions) if self._shares and not by_look else None
         if isinstance(shared, Serve | Wait):
             return shared
-        pending = effects.RelayedRead(
+        read = effects.RelayedRead(
             self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look
         )
+        pending = self._showing(read, call, snapshot)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
+    def _showing(self, read: effects.RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
+        """What is told of a read whose reply is to be kept."""
+        return read
+
     def _share(
-        self, call: _Call, depends: tuple[bytes, ...], versions: tuple[int, ...]
+        self, call: ReadCall, depends: tuple[bytes, ...], versions: tuple[int, ...]
     ) -> Serve | Wait | Flight | None:
         """The answer to an equal read, or a Wait for it; else the flight that this read begins; None if its answer is
         not shared."""
@@ -401,8 +382,8 @@ class Dispatcher:
         return Serve(_whole(call.head(label), flight.body), label.method, reason=SHARED)
 
     def _answer(
-        self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
-    ) -> Serve | Work:
+        self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
+    ) -> Decision:
         found = call.plan
         assert found.reader is not None
         if self._gate.authorization == "per_user":
@@ -423,19 +404,19 @@ class Dispatcher:
 
     def _go_on(
         self,
-        call: _Call,
+        call: ReadCall,
         unfinished: Unfinished,
         resumed: Callable[[], AbstractContextManager[None]],
         depends: tuple[bytes, ...],
         seq: int,
-    ) -> Serve | Forward | None:
+    ) -> Decision | None:
         """The next slice of an answer, which is as of the snapshot that it began with."""
         try:
             with resumed():
                 next(unfinished.work)
             return None
         except StopIteration as done:
-            return self._serve(call, done.value, depends, seq)
+            return self._serve(call._replace(patient=False), done.value, depends, seq)
         except Decline as declined:
             reason = declined.reason
         except LookNeeded:
@@ -446,17 +427,19 @@ class Dispatcher:
         assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
         return decision
 
-    def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], seq: int) -> Serve:
+    def _serve(self, call: ReadCall, body: Body, depends: tuple[bytes, ...], seq: int) -> Decision:
         label = self._label(call, call.proof.relied_on)
         head, reason = call.head(label), STALE if call.stale else label.reason
         if call.proof.other_list and self._reloads.due(depends):
             self._shared.reload(_tables(depends))
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label.method, reason=reason)
-        self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look))
+        verdicts = () if call.judged is None else call.judged.verdicts
+        entry = ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look, verdicts=verdicts)
+        self._replies.put(call.key, entry)
         return Serve(_whole(head, body), label.method, reason=reason)
 
-    def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
+    def _reject(self, call: ReadCall, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """Refuse the read (`transactional_reads = "reject"`) with an exception that the method declares."""
         label, header = call.plan.method.name, call.header
         context = Context(snapshot, label, self._by_name, call.proof)
@@ -467,12 +450,12 @@ class Dispatcher:
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
 
-    def _label(self, call: _Call, reason: str) -> HitLabel:
+    def _label(self, call: ReadCall, reason: str) -> HitLabel:
         """The header and the counters of a method's hits, for each reason."""
         name = call.header.name
         label = self._labels.get((name, reason))
         if label is None:
-            head, method = message_header(name, MessageType.REPLY, 0)[:-_SEQID], call.plan.method.name
+            head, method = message_header(name, MessageType.REPLY, 0)[:-SEQID], call.plan.method.name
             label = self._labels[name, reason] = HitLabel(
                 head, self._metrics.slot(method, "hit", reason), method, reason
             )

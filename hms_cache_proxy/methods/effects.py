@@ -168,7 +168,8 @@ class RelayedRead(Pending):
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
-        self.shared.shown(session, self.depends, now_ns)
+        shown = tuple(one for one in self.depends if one != target.ROLES)  # every reply that is a user's depends on it
+        self.shared.shown(session, shown, now_ns)
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         body = self._kept(reply)

@@ -34,7 +34,7 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, Stamp
+from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, Stamp, stand
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.consistency.floors import Floors
@@ -78,6 +78,7 @@ class HotPath:
         "_approved",
         "_began_ns",
         "_gate",
+        "_learned",
         "_leased_until_ns",
         "_lookup",
         "_mark_ns",
@@ -113,7 +114,8 @@ class HotPath:
 
     def forget(self) -> None:
         """Check everything again that was approved: the rules have changed."""
-        self._per_user = self._gate.authorization == "per_user"
+        self._learned = self._gate.authorization == "learned"
+        self._per_user = self._learned or self._gate.authorization == "per_user"
         self._state = b""
         self._unchanging: tuple[int, ...] = ()
         self._seen_seq = -1
@@ -155,6 +157,8 @@ class HotPath:
         ) and not self._approve(key, entry, now_ns):
             return None
         if entry.by_look and self._began_ns <= now_ns:
+            return None
+        if self._learned and not stand(entry.verdicts):
             return None
         if session.relay_for_good or (session.floors is not None and self._below_floor(session.floors, entry)):
             return None

@@ -34,8 +34,9 @@ from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import Decider
-from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.dispatch import SharedState
 from hms_cache_proxy.methods.hot import Sampled
+from hms_cache_proxy.methods.learned import dispatcher
 from hms_cache_proxy.methods.logins import LoginDecider
 from hms_cache_proxy.methods.plan import declared_reads
 from hms_cache_proxy.methods.protection import ProtectedDecider
@@ -136,7 +137,7 @@ class _Cache:
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns, fleet=bool(config.peers))
         self.waker = Waker(paths.follower_socket(config), paths.worker_socket(config, index))
         shared = SharedState(self.page, self.reader, self.fences, suspension)
-        self.dispatcher = Dispatcher(config, shared, metrics, self.waker.wake)
+        self.dispatcher = dispatcher(config, shared, metrics, self.waker.wake)
         self.dispatcher.bound_floors(memory)
         if config.authorization in ("per_user", "relay"):  # auto: the follower checks the metastores
             self.dispatcher.authorize(config.authorization)

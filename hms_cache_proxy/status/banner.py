@@ -26,7 +26,7 @@ class Banner(NamedTuple):
 _ADVICE: Final[Mapping[str, str]] = {
     "no_store": "Set store_url, or store = thrift, if reads are to be cached.",
     "no_log": "Set store_url, or have the metastore write its notification log; `hms-cache-proxy doctor` says more.",
-    "authorization": "If all users may see the same, set authorization = none; see docs/configuration.md.",
+    "authorization": "If all users may see the same, set authorization = none, else learned; see docs/security.md.",
     "other_database": "Correct upstream or store_url: both must belong to the same metastore.",
     "cached_store": "Remove CachedStore from the metastore's settings (metastore.rawstore.impl).",
     "replica": "Set store_url to the primary database.",

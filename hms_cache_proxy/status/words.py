@@ -73,6 +73,7 @@ REASONS: Final[Mapping[str, str]] = {
     "upstream_lost": "the metastore closed the connection",
     "upstream_protocol": "the metastore's reply breaks the protocol",
     "upstream_timeout": "the metastore did not answer in time",
+    "verdict": "not compared for this user, or not equal",
     "variant": "fields that are unknown with store = thrift",
     "write_id": "a transactional table that has been written since",
 }

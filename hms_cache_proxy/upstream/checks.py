@@ -59,6 +59,13 @@ _DEFAULTS = {
     DEFAULT_PARTITION: ("__HIVE_DEFAULT_PARTITION__",),
     TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
+_BY_TABLE = frozenset(
+    "org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl"
+    " org.apache.hadoop.hive.ql.security.authorization.AuthorizationPreEventListener"
+    " org.apache.hadoop.hive.ql.security.authorization.plugin.AuthorizationMetaStoreFilterHook"
+    " org.apache.hadoop.hive.ql.security.authorization.plugin.metastore.HiveMetaStoreAuthorizer".split()
+)
+"""Hooks and listeners that show a user a table, or do not, and no part of it alone. Ranger works through the last."""
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
 _NOT_SET = b"\x01not set"
 
@@ -117,6 +124,12 @@ class UpstreamFacts:
         return any(self.settings[name] not in _DEFAULTS[name] for name in (EXPRESSIONS, DEFAULT_PARTITION))
 
     @property
+    def parts_differ(self) -> bool:
+        """A hook may hide single partitions or columns of a table from a user; Hive's own decide by table."""
+        hooks = (self.settings[name] for name in (FILTER_HOOK, PRE_LISTENERS))
+        return not all(hook is not None and _classes(hook) <= _BY_TABLE for hook in hooks)
+
+    @property
     def differs(self) -> Differs:
         """All of the above."""
         found = {
@@ -126,6 +139,7 @@ class UpstreamFacts:
             Differs.COLUMNS: self.columns_differ,
             Differs.AGGREGATES: self.aggregates_differ,
             Differs.EXPRESSIONS: self.expressions_differ,
+            Differs.PARTS: self.parts_differ,
         }
         return Differs(sum(flag for flag, differs in found.items() if differs))
 
@@ -143,6 +157,10 @@ class UpstreamFacts:
     def caches(self) -> bool:
         """The metastore answers from its own cache (CachedStore), which may be stale."""
         return self.settings[RAW_STORE] not in (*_DEFAULTS[RAW_STORE], None)
+
+
+def _classes(setting: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in setting.split(","))))
 
 
 def examine(connection: ServiceConnection) -> UpstreamFacts:

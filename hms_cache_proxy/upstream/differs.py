@@ -18,3 +18,4 @@ class Differs(IntFlag):
     COLUMNS = 8
     AGGREGATES = 16
     EXPRESSIONS = 32
+    PARTS = 64

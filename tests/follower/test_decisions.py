@@ -75,7 +75,8 @@ def test_judge(told: UpstreamFacts, refusals: list[ModeReason]) -> None:
 def test_an_operator_decides_about_authorization() -> None:
     hooked = facts(FILTER_HOOK="my.Hook")
     assert judge(hooked, "u", "none") == []
-    assert judge(hooked, "u", "per_user") == [], "the workers keep the answers of each user apart"
+    for kept_apart in ("learned", "per_user"):
+        assert judge(hooked, "u", kept_apart) == [], "the workers keep the answers of each user apart"
     assert [one.reason for one in judge(facts(), "u", "relay")] == [ModeReason.AUTHORIZATION]
 
 
@@ -261,3 +262,17 @@ def test_another_list_of_serdes_changes_columns(serdes: str | None) -> None:
     assert not facts().columns_differ
     assert facts(SCHEMA_SERDES=serdes).columns_differ
     assert not facts(SCHEMA_SERDES=f"{DEFAULTS[checks.SCHEMA_SERDES]},my.Serde").columns_differ
+
+
+@pytest.mark.parametrize(
+    ("settings", "differs"),
+    [
+        ({}, False),
+        ({"PRE_LISTENERS": "org.apache.hadoop.hive.ql.security.authorization.AuthorizationPreEventListener"}, False),
+        ({"FILTER_HOOK": "my.Hook"}, True),
+        ({"FILTER_HOOK": None}, True),
+        ({"PRE_LISTENERS": "my.Listener"}, True),
+    ],
+)
+def test_hooks_that_may_tell_parts_of_a_table_apart(settings: dict[str, str | None], differs: bool) -> None:
+    assert bool(facts(**settings).differs & Differs.PARTS) is differs

@@ -9,7 +9,7 @@ from tests.proxy import PLANTED
 
 PLANT_EACH = """
 import os, sys
-import planted_reliability, sitecustomize
+import planted_reliability, planted_visibility, sitecustomize
 for name, plant in sitecustomize.BUGS.items():
     if child := os.fork():
         if os.waitpid(child, 0)[1]:

@@ -17,6 +17,7 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import ClientSession, Serve
 from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.learned import dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, IDENTITY, TABLE, database, table
@@ -81,8 +82,8 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
         metrics = WorkerMetrics()
         woken: list[int] = []
         state = SharedState(page, reader, fences)
-        dispatcher = Dispatcher(config, state, metrics, lambda: woken.append(time.monotonic_ns()))
-        bench = Bench(page, writer, reader, fences, dispatcher, metrics, woken)
+        chosen = dispatcher(config, state, metrics, lambda: woken.append(time.monotonic_ns()))
+        bench = Bench(page, writer, reader, fences, chosen, metrics, woken)
         complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
         bench.step(Changes(cursor=10, databases={DATABASE: database()}, tables={TABLE: table()}, complete=complete))
         page[Slot.SERVE_MODE] = MODE_SERVE

@@ -138,7 +138,7 @@ class HiveFlavour(Flavour):
         detached: bool = False,
         **options: Any,
     ) -> HiveMetastore:
-        """`options`: java_options."""
+        """`options`: java_options, classes."""
         return HiveMetastore(self, directory, log, database, settings, detached, **options)
 
     def install(self) -> None:
@@ -253,6 +253,7 @@ class HiveMetastore(Metastore):
 
     flavour: HiveFlavour
     java_options: tuple[str, ...] = QUICK_START
+    classes: tuple[str, ...] = ()  # directories and jars of hooks and listeners, at the end of the class path
 
     def _prepare(self) -> Process:
         if (self.flavour.schema is None) != (self.database is None):
@@ -312,7 +313,7 @@ class HiveMetastore(Metastore):
         archive = class_archive.archive_of(self.flavour.archived_jars)
         if archive.exists():
             java.append(f"-XX:SharedArchiveFile={archive}")
-        path = os.pathsep.join([*map(str, jars), str(conf)])  # an archive is for how a class path begins
+        path = os.pathsep.join([*map(str, jars), str(conf), *self.classes])  # an archive is for how a class path begins
         return [*java, "-cp", path, MAIN_CLASS, "-p", str(self.port)]
 
     def _write_site(self, conf: Path) -> None:

@@ -33,6 +33,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     Reason.NO_WRITE_ID.value: "set transactional_reads for reads of transactional tables without a ValidWriteIdList",
     Reason.ABSENT.value: "cache_absent = true lets the cache answer for objects that do not exist",
     Reason.AUTHORIZATION.value: "set authorization in the settings",
+    Reason.VERDICT.value: "raise authorization_ttl_s; reads of what a user may not see stay misses",
     Reason.UNCONFIRMED.value: "the follower falls behind: check its log lines and the database",
     Reason.BOUNDED.value: "raise max_staleness_ms, or lower follower.poll_interval_max_ms",
     Reason.STRICT.value: 'no look at the database ended in time: this is what "strict" costs',

@@ -1,0 +1,145 @@
+"""The dispatcher for `authorization = "learned"`: the cache answers a user what the metastore has given the same user.
+
+Job: relay a read for which its user has no verdict, and have the metastore's answer compared with the cache's; keep
+replies that the cache cannot build for their user alone. Must not know: what a verdict is about, and when it ends
+(verdicts.py).
+
+The metastore may be asked while the cache may not answer yet (a fence, a floor): an equal answer proves as much. So a
+user who may see little does not wait for the follower with every read. Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from hms_cache_proxy.cache.replies import ReplyEntry, stand, versions_of
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
+from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.cache.targets import ROLES
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.gate import LOOKS, Reason
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.wire.message import MessageType
+from hms_cache_proxy.wire.spec import Struct
+
+from .decision import Decision, Forward, Pending, Serve, Wait, Work
+from .dispatch import Dispatcher, SharedState
+from .effects import RelayedRead
+from .proof import LookNeeded, Rejected
+from .read_call import ReadCall
+from .readers.base import Body, Decline, Slices
+from .verdicts import MOST_COMPARED_BYTES, CheckedRead, Judged, Verdicts, question, unchanged
+
+HEADER_BYTES: Final = 1 << 10
+"""More than the header of a reply takes."""
+
+
+class LearnedDispatcher(Dispatcher):
+    """A Dispatcher that answers nothing to a user without a verdict."""
+
+    def __init__(self, config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
+        self._verdicts = Verdicts(config.authorization_ttl_s, metrics)
+        super().__init__(config, state, metrics, wake)
+        self.authorize("learned")
+
+    def forget(self) -> None:
+        self._verdicts.clear()
+        super().forget()
+
+    def settle(self) -> None:
+        super().settle()
+        self._verdicts.tend()
+
+    def _kept(self, call: ReadCall) -> ReplyEntry | None:
+        kept = super()._kept(call)
+        return kept if kept is not None and stand(kept.verdicts) else None
+
+    def _looked_at(self, call: ReadCall) -> tuple[tuple[bytes, ...], Struct | None]:
+        depends, args = super()._looked_at(call)
+        return (*depends, ROLES), args
+
+    def _allowed(
+        self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], reason: Reason | None
+    ) -> tuple[ReadCall, Decision | None]:
+        """The call with its verdicts. If it has none, it is compared at once, unless the cache has no answer."""
+        if not call.complete:
+            return call, None
+        found, user = call.plan, call.session.identity or b""
+        parts = bool(self._page[Slot.DIFFERS] & Differs.PARTS)
+        asked = question(found.method.name, user, call.key, depends, parts=parts)
+        verdicts = self._verdicts.found(asked)
+        call = call._replace(judged=Judged(asked, verdicts))
+        usable = (reason is None or reason in LOOKS) and call.header.type is MessageType.CALL
+        if verdicts or found.reader is None or call.declined is not None or not usable:
+            return call, None
+        proof = self._proof()
+        proof.current = True  # as the metastore's answer is
+        try:
+            with self._reader.snapshot() as snapshot:
+                return call, self._answer(call._replace(proof=proof), args, depends, snapshot)
+        except Decline as declined:
+            return call._replace(declined=declined.reason), None
+        except (LookNeeded, Rejected, CacheError):
+            return call, None
+
+    def _answer(
+        self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
+    ) -> Decision:
+        judged = call.judged
+        assert judged is not None, "a call that is complete"
+        if not unchanged(judged, depends, snapshot):
+            call = call._replace(judged=Judged(judged.asked, (), versions_of(snapshot, depends)))
+        return super()._answer(call, args, depends, snapshot)
+
+    def _serve(self, call: ReadCall, body: Body, depends: tuple[bytes, ...], seq: int) -> Decision:
+        assert call.judged is not None
+        if stand(call.judged.verdicts):
+            return super()._serve(call, body, depends, seq)
+        call = call._replace(patient=call.patient and isinstance(body, bytes))
+        if isinstance(body, Slices):
+            return Work(partial(self._collect, call, body.pieces, bytearray(), depends, seq))
+        return self._compare(call, body, depends, seq)
+
+    def _collect(
+        self, call: ReadCall, pieces: Iterator[bytes], found: bytearray, depends: tuple[bytes, ...], seq: int
+    ) -> Decision | None:
+        """Read the next slice of an answer that is to be compared."""
+        piece = next(pieces, None)
+        if piece is None or len(found) > MOST_COMPARED_BYTES:
+            return self._compare(call, bytes(found), depends, seq)
+        found += piece
+        return None
+
+    def _compare(self, call: ReadCall, expected: bytes, depends: tuple[bytes, ...], seq: int) -> Decision:
+        """Ask the metastore, and compare its answer with the cache's."""
+        assert call.judged is not None
+        method, versions = call.plan.method.name, call.judged.versions
+        if len(expected) > MOST_COMPARED_BYTES:
+            return self._missed(call.plan, depends, Reason.VERDICT)
+        shared = self._share(call, depends, versions) if self._shares and versions else None
+        if isinstance(shared, Serve | Wait):
+            return shared
+        read = RelayedRead(self._shared, depends)
+        pending = CheckedRead(read, method, self._verdicts, call.judged.asked, seq, expected, shared)
+        hold = MOST_COMPARED_BYTES + HEADER_BYTES
+        return Forward(method, "miss", Reason.VERDICT.value, hold, retry=True, pending=pending)
+
+    def _learn(
+        self, call: ReadCall, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
+    ) -> Serve | Forward | Wait:
+        named = tuple(target for target in depends if target != ROLES)  # no object of the cache
+        return super()._learn(call, named, snapshot, reason)
+
+    def _showing(self, read: RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
+        assert call.judged is not None
+        return CheckedRead(read, read.method, self._verdicts, call.judged.asked, snapshot.seq)
+
+
+def dispatcher(config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> Dispatcher:
+    """The one that the settings ask for."""
+    kind = LearnedDispatcher if config.authorization == "learned" else Dispatcher
+    return kind(config, state, metrics, wake)

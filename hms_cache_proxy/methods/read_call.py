@@ -1,0 +1,54 @@
+"""One read, as the dispatchers pass it on. Owner: the worker's loop."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.cache.replies import HitLabel
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.message import Header
+
+from .decision import ClientSession
+from .plan import Plan
+from .proof import Proof
+from .verdicts import Judged
+
+SEQID: Final = 4
+"""Bytes of a sequence id, the last of a header."""
+
+
+class ReadCall(NamedTuple):
+    """A read, the key of its reply, and its proof for transactional tables.
+
+    `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
+    why its reader has already declined it.
+    """
+
+    session: ClientSession
+    arrived_ns: int
+    plan: Plan
+    header: Header
+    message: bytes
+    key: bytes
+    proof: Proof
+    complete: bool
+    patient: bool
+    declined: Reason | None = None
+    judged: Judged | None = None  # with `authorization = "learned"`
+    stale: bool = False  # answered under `serve_stale`: the cache is unconfirmed, and no metastore answers
+
+    def head(self, label: HitLabel) -> bytes:
+        """The header of its reply."""
+        body = self.header.body
+        return label.head + self.message[body - SEQID : body]
+
+    def proved(self) -> Proof:
+        """The proof; reads it from the request if that has not been done yet."""
+        if not self.proof.shown and self.plan.bearer.bears:
+            try:
+                args = self.plan.arguments(self.message, self.header.body)
+            except WireError:
+                return self.proof
+            self.plan.bearer.show(args, self.proof)
+        return self.proof
