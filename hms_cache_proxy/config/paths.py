@@ -42,6 +42,16 @@ def ttl(config: Config) -> Path:
     return Path(config.data_dir) / "ttl"
 
 
+def token_key(config: Config) -> Path:
+    """The key of delegation tokens that the proxy has made itself; mode 0600."""
+    return Path(config.data_dir) / "token-key"
+
+
+def cancelled_tokens(config: Config) -> Path:
+    """Which delegation tokens were cancelled; every worker appends to it."""
+    return Path(config.data_dir) / "cancelled-tokens"
+
+
 def metrics(config: Config) -> Path:
     """The files of prometheus_client, one per metric type and role; deleted at each start."""
     return Path(config.data_dir) / "metrics"

@@ -23,6 +23,7 @@ from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.config.security import KerberosSection, SecuritySection, TlsSection, security_disagreements
 from hms_cache_proxy.config.selection import Selection, check_pattern
+from hms_cache_proxy.config.tokens import TokensSection, token_disagreements
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.upstream import UpstreamOptionsSection
 from hms_cache_proxy.config.urls import mask_url, store_url_problem
@@ -322,6 +323,7 @@ class Config(Section):
     tls: TlsSection = TlsSection()
     kerberos: KerberosSection = KerberosSection()
     ldap: LdapSection = LdapSection()
+    tokens: TokensSection = TokensSection()
     http_transport: HttpTransportSection = HttpTransportSection()
     bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
@@ -397,6 +399,7 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         config.security, config.tls, config.kerberos, passwords=takes_passwords(config.security, config.ldap)
     )
     yield from password_disagreements(config.security, config.kerberos, config.ldap)
+    yield from token_disagreements(config.security, config.kerberos, config.tokens)
     yield from http_disagreements(config.security, config.http_transport)
     for section in ("tls", "kerberos"):
         if getattr(config, section).upstream and (config.embedded or config.replay):

@@ -13,6 +13,7 @@ from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 
 TransportName = Literal["plain", "tls", "sasl", "tls+sasl", "http", "tls+http"]
 ProtectionName = Literal["auth", "auth-int", "auth-conf"]
+BlockedName = Literal["token_store", "foreign_cancellations"]
 TRANSPORT_NAMES = get_args(TransportName)
 
 
@@ -28,9 +29,15 @@ class SecuritySection(Section):
     )
     upstream_identity: Literal["delegate", "service"] = setting(
         "delegate",
-        description="Whom a metastore with Kerberos takes calls to come from. service: the proxy's own principal,"
-        " whoever the client is. delegate: the client's user; not supported yet, so with `kerberos.upstream` the proxy"
-        " does not start.",
+        description="Whom a metastore with Kerberos takes calls to come from. delegate: the client's user, whose"
+        " delegation token the proxy gets there, as a superuser. service: the proxy's own principal, whoever the client"
+        " is.",
+    )
+    block: Annotated[tuple[BlockedName, ...], Parsed(parse_list)] = setting(
+        ("token_store", "foreign_cancellations"),
+        description="What Hive allows and the proxy refuses, to clients that have logged in and where it logs in to the"
+        " metastores itself. token_store: calls that show or change the metastore's keys and tokens (get_master_keys,"
+        " get_token, ...). foreign_cancellations: that users cancel delegation tokens of others.",
     )
     password_file: str = setting(
         "",
@@ -190,12 +197,16 @@ def _kerberos_disagreements(
             yield f"kerberos.{name}", "must be a principal such as hive/_HOST@REALM with kerberos.upstream = true"
         if given and not kerberos.upstream:
             yield f"kerberos.{name}", "has no meaning without kerberos.upstream = true"
-    if kerberos.upstream and security.upstream_identity != "service":
+    named_by_clients = [name for name in ("plain", "tls") if name in security.transports]
+    if kerberos.upstream and security.upstream_identity == "delegate" and named_by_clients:
         yield (
             "security.upstream_identity",
-            "must be service with kerberos.upstream = true: the metastore then takes all calls to come from the proxy's"
-            " principal; acting for each client's user (delegate) is not supported yet",
+            f"cannot be delegate with {named_by_clients[0]} among security.transports: these clients do not log in, so"
+            " there is nobody to act for; with service, the metastore takes all calls to come from the proxy",
         )
+    if kerberos.upstream and security.upstream_identity == "service" and "token_store" not in security.block:
+        why = "must name token_store with security.upstream_identity = service: everybody would get the proxy's answers"
+        yield "security.block", why
     if not kerberos.upstream and security.upstream_identity == "service":
         yield "security.upstream_identity", "has no meaning without kerberos.upstream = true"
 

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.peers.requests import PeerRequest
+from hms_cache_proxy.security.mechanism import OF_HTTP, Admitted
 from hms_cache_proxy.wire.message import Header
 
 
@@ -29,14 +30,19 @@ class ClientSession:
 
     peer: str = ""
     identity: bytes | None = None  # the user that the session calls, or a login, name
-    logged_in: bool = False  # the identity is that of a login, and no call changes it
-    known_by: str = ""  # how a login has proved it: sasl, jwt, header
+    login: Admitted | None = None  # the identity is that of a login, and no call changes it
     transport: str = ""  # as security.transports names it
     relay_for_good: bool = False  # the client called setMetaConf or the like
     floors: Floors | None = None  # for what its relayed reads have shown; None: nothing yet
     passing: PeerRequest | None = None  # what other proxies must know before the reply that has arrived is passed on
     held_back_ns: int = -(1 << 62)  # when a read was last relayed that the follower's next step would have helped
     locked: Floors | None = None  # for what it holds shared locks on, in TTL mode; None: nothing yet
+
+    @property
+    def known_by(self) -> str:
+        """How the user has been proved: sasl, jwt, header; empty: in no way."""
+        how = "" if self.login is None else self.login.how
+        return how if how in ("", *OF_HTTP) else "sasl"
 
 
 @dataclass(slots=True)

@@ -200,7 +200,7 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""
         loop = asyncio.get_running_loop()
-        if self._config.kerberos.upstream:
+        if self._config.kerberos.upstream and self._config.security.upstream_identity == "service":
             log.warning(
                 "upstream_identity = service: the metastore takes all calls to come from one principal",
                 principal=self._config.kerberos.principal,

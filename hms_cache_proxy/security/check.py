@@ -9,6 +9,6 @@ from hms_cache_proxy.security import http_check, kerberos_settings, password_set
 def files(config: Config) -> None:
     """ConfigError if one cannot be used."""
     tls.check(config.security, config.tls)
-    kerberos_settings.check(config.security, config.kerberos)
+    kerberos_settings.check(config.security, config.kerberos, config.tokens)
     password_settings.check(config.security, config.ldap)
     http_check.check(config.security, config.http_transport)

@@ -103,14 +103,15 @@ class DigestProtection:
 
 
 class ServerLogin:
-    """One client. `password_of` is given the user name; it raises LoginRefused. `protection` is known when a Step is
-    done."""
+    """One client. `password_of` is given the user name; it raises LoginRefused. `protection` and `principal`, which is
+    the user name, are known when a Step is done."""
 
     def __init__(self, password_of: Callable[[bytes], bytes], offered: Layers) -> None:
         self._password_of = password_of
         self._offered = offered
         self._nonce = b""
         self._protection: DigestProtection | None = None
+        self.principal = ""
 
     @property
     def protection(self) -> DigestProtection:
@@ -138,6 +139,7 @@ class ServerLogin:
             text = "DIGEST-MD5: digest response format violation. Mismatched response."
             raise LoginRefused(text, detail="DIGEST-MD5: wrong password")
         most = _size(given, LoginRefused)
+        self.principal = name.decode("ascii", "replace")
         self._protection = DigestProtection(facts.session_key(), layer, most, client=False)
         return Step(b"rspauth=" + facts.response(b""), True)
 

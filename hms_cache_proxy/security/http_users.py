@@ -9,13 +9,14 @@ Without them, it is believed only from `trusted_addresses`. Owner: one worker's 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final, Protocol
 
 from hms_cache_proxy.config.http_transport import HttpTransportSection
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.security.addresses import within
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.wire.http import Head, HttpError
 
 ACTOR: Final = b"x-actor-username"
@@ -24,14 +25,6 @@ _ADDRESSES: Final = 1000  # that are remembered
 _NO_ACTOR: Final = "Authentication error: User header x-actor-username missing in request"
 _NO_TOKEN: Final = "Authentication error: Couldn't find bearer token in the auth header in the request"
 _BAD_TOKEN: Final = "Authentication error: Failed to validate JWT from Bearer token in Authentication header"
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """Whom a request comes from, and how that is known: jwt, header."""
-
-    user: str
-    how: str
 
 
 class Tokens(Protocol):
@@ -92,12 +85,7 @@ class HttpUsers:
     def _trusts(self, address: str) -> bool:
         known = self._trusted.get(address)
         if known is None:
-            try:
-                found = ip_address(address.partition("%")[0])
-            except ValueError:
-                return False
-            mapped = getattr(found, "ipv4_mapped", None)
-            known = any((mapped or found) in network for network in self._networks)
+            known = within(address, self._networks)
             if len(self._trusted) >= _ADDRESSES:
                 self._trusted.clear()
             self._trusted[address] = known

@@ -1,15 +1,26 @@
-"""What the mechanisms of SASL have in common: steps, protections, refusals.
+"""What logins have in common: who it is, steps, protections, refusals.
 
-Job: the types that kerberos.py, service_login.py and digest_md5.py share with the connections that use them. Must not
-know: a mechanism, connections.
+Job: the types that kerberos.py, service_login.py, digest_md5.py and http_users.py share with the connections that use
+them. Must not know: a mechanism, connections.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.sasl import Layers
+
+OF_HTTP: Final = ("jwt", "header")
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Whom a connection or request comes from, and how that is known: a mechanism of SASL, or one of OF_HTTP."""
+
+    user: str
+    how: str
 
 
 class LoginRefused(WireError):

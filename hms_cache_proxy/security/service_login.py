@@ -29,9 +29,14 @@ class ServiceLogins:
         self._keytab = keytab
         self._own = self._name(_with_host(principal, os.uname().nodename))
         self._service = service
-        self._layers = layers
+        self.layers = layers
         # One for each object: a cache holds the tickets of one principal.
         self._store = {"client_keytab": keytab, "ccache": f"MEMORY:hms-cache-proxy-{os.getpid()}-{next(_numbers)}"}
+
+    @property
+    def principal(self) -> str:
+        """The proxy's."""
+        return str(self._own)
 
     def check(self) -> None:
         """ConfigError if the keytab has no key of the principal. The KDC is not asked."""
@@ -46,7 +51,7 @@ class ServiceLogins:
         gssapi = self._gssapi
         flag = gssapi.RequirementFlag
         flags = flag.mutual_authentication | flag.replay_detection | flag.out_of_sequence_detection
-        if self._layers & (Layers.AUTH_INT | Layers.AUTH_CONF):
+        if self.layers & (Layers.AUTH_INT | Layers.AUTH_CONF):
             flags |= flag.integrity | flag.confidentiality
         try:
             context = gssapi.SecurityContext(
@@ -58,7 +63,7 @@ class ServiceLogins:
             )
         except gssapi.exceptions.GSSError as error:
             raise LoginFailed(f"Kerberos: no ticket for {self._own}: {gss.why(error)}") from error
-        return KerberosLogin(context, gssapi.exceptions.GSSError, self._layers)
+        return KerberosLogin(context, gssapi.exceptions.GSSError, self.layers)
 
     def _name(self, principal: str) -> Any:
         return self._gssapi.Name(principal, self._gssapi.NameType.kerberos_principal)

@@ -18,9 +18,9 @@ from time import monotonic_ns, time_ns
 from typing import Final, Literal, NamedTuple
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.logins import BLOCKED
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
+from hms_cache_proxy.methods.token_calls import BLOCKED
 from hms_cache_proxy.server.access_lines import say_when, user_of
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import NEED_MORE, MessageType, parse_header

@@ -26,6 +26,7 @@ class Why(Enum):
     IDLE = "idle"
     UPSTREAM = "upstream"  # a reply that has begun cannot be finished, because of the metastore
     CACHE = "cache"  # ... or because of the cache
+    LOGIN = "login"  # the token that it has come by is good no more
     SESSION = "session"  # its session calls could not be repeated: a call must never run as another user
 
 

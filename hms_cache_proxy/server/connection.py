@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import (
     ClientState,
     HotPathUse,
@@ -71,9 +72,9 @@ class ClientConnection:
         settings: ConnectionSettings,
         peer: str,
         now_ns: int,
-        user: str | None = None,
+        login: Admitted | None = None,
     ) -> None:
-        """`user`: of a client that has logged in."""
+        """`login`: of a client that has logged in."""
         self.session = ClientSession(peer=peer)
         self.mode = HotPathUse.GENERAL
         self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
@@ -89,17 +90,16 @@ class ClientConnection:
         self._draining = False
         self._gone = False  # the client's connection is lost
         self._held: list[Command] | None = None  # a reply that waits for other proxies, and what follows it
-        self._log_in(user)
+        self._log_in(login)
 
     def _boxes(self) -> tuple[Inbox, Outbox]:
         return Inbox(self._settings.limits, self._settings.room), Outbox(self._commands, self._settings.room)
 
-    def _log_in(self, user: str | None) -> None:
+    def _log_in(self, login: Admitted | None) -> None:
         """From now on, calls come from this user."""
-        if user is not None:
-            self.session.identity, self.session.logged_in = naming(user).identity, True
-            self.session.known_by = self.session.known_by or "sasl"
-        self._exchange = self._new_exchange(user)
+        if login is not None:
+            self.session.identity, self.session.login = naming(login.user).identity, login
+        self._exchange = self._new_exchange(None if login is None else login.user)
 
     def _new_exchange(self, user: str | None) -> Exchange:
         """A metastore is told the user, but not where the proxy itself has logged in."""
@@ -190,9 +190,11 @@ class ClientConnection:
         self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
-    def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False) -> list[Command]:
-        """The connection that OpenUpstream asked for failed; `silent`: no answer in time."""
-        self._heed(self._exchange.refused(detail, silent=silent), now_ns)
+    def upstream_refused(
+        self, detail: str, now_ns: int, *, silent: bool = False, of_user: bool = False
+    ) -> list[Command]:
+        """The connection that OpenUpstream asked for failed; `silent`: no answer in time; `of_user`: for this user."""
+        self._heed(self._exchange.refused(detail, silent=silent, of_user=of_user), now_ns)
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:

@@ -40,7 +40,7 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
-from hms_cache_proxy.upstream.endpoints import Endpoint
+from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
 
@@ -235,6 +235,16 @@ class Client(asyncio.Protocol):
         self._hub.say("client closed", "memory_bytes", why="it does not read", limit="memory_bytes", peer=self._peer)
         self._transport.abort()
 
+    @property
+    def lost(self) -> bool:
+        """Has the connection ended?"""
+        return self._lost
+
+    def end_login(self, why: str) -> None:
+        """Close a client that is no longer let in. A write that it has sent is done all the same."""
+        self._hub.say("client closed", why, why=Why.LOGIN.value, detail=why, peer=self._peer)
+        self._transport.abort()
+
     def drain(self) -> None:
         """The worker stops."""
         self._event(self._core.drain)
@@ -300,7 +310,9 @@ class Client(asyncio.Protocol):
         if self._queued is not None:
             self._queued.cancel()
             self._queued = None
-        self._opening = self._hub.spawn(self._connect(endpoint), f"connect {endpoint.uri}")
+        login = self._session.login
+        user = None if login is None else login.user
+        self._opening = self._hub.spawn(self._connect(endpoint, user), f"connect {endpoint.uri}")
 
     def _no_place(self, endpoint: Endpoint) -> None:
         allowed = self._hub.allowed
@@ -326,14 +338,15 @@ class Client(asyncio.Protocol):
         self._event(self._core.release_upstream)
         return self._place is None
 
-    async def _connect(self, endpoint: Endpoint) -> None:
+    async def _connect(self, endpoint: Endpoint, user: str | None) -> None:
         try:
-            link = await connect(endpoint, self, self._hub.allowed.connect_s)
+            link = await connect(endpoint, self, self._hub.allowed.connect_s, user)
         except ProxyError as error:
-            detail, silent = str(error), isinstance(error, NoAnswer)
+            detail, of_user = str(error), isinstance(error, UserRefused)
+            silent = isinstance(error, NoAnswer)
             self._opening = None
             self._leave_place()
-            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent))
+            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent, of_user=of_user))
             return
         self._opening = None
         self._upstream = link

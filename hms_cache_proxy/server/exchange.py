@@ -132,12 +132,13 @@ class Exchange:
         self.progress_ns = now_ns
         return self._replay(state, 0)
 
-    def refused(self, detail: str, *, silent: bool) -> ReplyEnding | None:
-        """The connection to the endpoint could not be opened; `silent`: no answer in time."""
+    def refused(self, detail: str, *, silent: bool, of_user: bool = False) -> ReplyEnding | None:
+        """The connection to the endpoint could not be opened; `silent`: no answer in time; `of_user`: for this user."""
         state = self.state
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
-        self._endpoints.refused(state.endpoint, detail, silent=silent)
+        if not of_user:
+            self._endpoints.refused(state.endpoint, detail, silent=silent)
         return self._open_another(state, detail)
 
     def busy(self, detail: str) -> ReplyEnding:

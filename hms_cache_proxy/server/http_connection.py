@@ -18,7 +18,7 @@ from http import HTTPStatus
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.decision import Decider
-from hms_cache_proxy.security.http_users import Admitted
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import Listening
 from hms_cache_proxy.server.commands import Command, LoggedIn, RequestRefused, Send, Why
 from hms_cache_proxy.server.connection import ClientConnection
@@ -104,8 +104,7 @@ class HttpConnection(ClientConnection):
     def _become(self, sender: Admitted) -> None:
         self._sender = sender
         self._exchange.abort()
-        self.session.known_by = sender.how
-        self._log_in(sender.user)
+        self._log_in(sender)
         self.session.relay_for_good = False
         self._commands.append(LoggedIn(sender.user, sender.how))
 

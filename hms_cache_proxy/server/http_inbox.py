@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.security.http_users import Admitted
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.commands import Command, Send
 from hms_cache_proxy.server.inbox import Inbox, Partial, Request
 from hms_cache_proxy.server.spool import SpoolRoom

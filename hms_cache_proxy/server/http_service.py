@@ -18,7 +18,8 @@ import structlog
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import UpstreamError
-from hms_cache_proxy.security.http_users import Admitted, HttpUsers
+from hms_cache_proxy.security.http_users import HttpUsers
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.http_connection import HttpConnection, HttpSide

@@ -2,7 +2,8 @@
 
 Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. Each
 login, and each that is refused, is one line of the log, and of the audit log: who, from where, how, why not; no secret
-is in it. Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
+is in it. A client whose login holds no longer, because its token has expired or was cancelled, is closed (`watch`).
+Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -18,28 +19,31 @@ import structlog
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.security.mechanism import IncomingLogin, LoginRefused
+from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
 from hms_cache_proxy.server.audit_lines import AuditKind
 from hms_cache_proxy.server.audit_log import AuditLog, transport_name
-from hms_cache_proxy.server.mechanisms import Mechanism
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.mechanisms import Entered, Mechanism
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import Negotiation, named_layers
 
 AT_ONCE: Final = 4  # long frames that are unwrapped
+WATCH_INTERVAL_S: Final = 1.0  # a login holds no longer, and its connection goes on, for no longer
+_WATCHED_AT_ONCE: Final = 200  # in one turn of the loop
 
 log = structlog.get_logger()
 
 
 class Logins:
-    """`serve` makes the protocol of a client that is called so. `limit_bytes`: of a wrapped frame; `memory`: for
+    """`serve` makes the Client of one who has logged in. `limit_bytes`: of a wrapped frame; `memory`: for
     all of them."""
 
     def __init__(
         self,
         mechanisms: Sequence[Mechanism],
-        serve: Callable[[str], asyncio.Protocol],
+        serve: Callable[[Admitted], Client],
         metrics: WorkerMetrics,
         limit_bytes: int,
         memory: Budget | None = None,
@@ -52,6 +56,7 @@ class Logins:
         self._say = SparingLog().say
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
         self.audit_log: AuditLog | None = None
+        self._for_a_time: dict[Client, Callable[[], str]] = {}  # why its login is over
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
@@ -61,7 +66,7 @@ class Logins:
         """Negotiate. Then it is a Client, or its connection is closing."""
         negotiation, audit = Negotiation(), partial(self._audit, peer, transport_name("sasl", over_tls=within_tls))
         try:
-            login, user = await self._negotiate(stream, negotiation, within_tls=within_tls)
+            login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
         except (OSError, WireError) as error:
             self._metrics.handshake("sasl", "failed")
             why = error.detail if isinstance(error, LoginRefused) else str(error)
@@ -74,18 +79,37 @@ class Logins:
         protection = login.protection
         self._metrics.handshake("sasl", "done")
         kind, mechanism = named_layers(protection.layer), negotiation.mechanism
-        log.info("login", mechanism=mechanism, principal=login.principal, user=user, protection=kind, peer=peer)
-        audit("login", mechanism=mechanism, user=user, principal=login.principal)
-        stream.open(self._serve(user), protection, negotiation.rest())
+        log.info("login", mechanism=mechanism, **who.details, user=who.user, protection=kind, peer=peer)
+        audit("login", mechanism=mechanism, user=who.user, **who.details)
+        client = self._serve(Admitted(who.user, mechanism))
+        if who.why_over is not None:
+            self._for_a_time[client] = who.why_over
+        stream.open(client, protection, negotiation.rest())
 
-    def _audit(self, peer: str, transport: str, event: AuditKind, **details: str | None) -> None:
+    async def watch(self) -> None:
+        """Close the clients whose logins hold no longer; runs until it is cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            for number, (client, why_over) in enumerate(list(self._for_a_time.items())):
+                if number % _WATCHED_AT_ONCE == _WATCHED_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                self._look_at(client, why_over)
+
+    def _look_at(self, client: Client, why_over: Callable[[], str]) -> None:
+        why = why_over()
+        if client.lost or why:
+            del self._for_a_time[client]
+        if why and not client.lost:
+            client.end_login(why)
+
+    def _audit(self, peer: str, transport: str, event: AuditKind, **details: str | int | None) -> None:
         if self.audit_log is not None:
             self.audit_log.event(event, peer, transport, **details)
 
     async def _negotiate(
         self, stream: SaslStream, negotiation: Negotiation, *, within_tls: bool
-    ) -> tuple[IncomingLogin, str]:
-        """The login that has succeeded, and the client's user. LoginRefused or WireError if it is not let in."""
+    ) -> tuple[IncomingLogin, Entered]:
+        """The login that has succeeded, and whose it is. LoginRefused or WireError if it is not let in."""
         loop = asyncio.get_running_loop()
         mechanism, login = None, None
         while True:
@@ -100,9 +124,9 @@ class Logins:
             if not step.done:
                 stream.send(negotiation.challenge(step.payload))
                 continue
-            user = mechanism.user(login.principal)
+            who = mechanism.entered(login.principal)
             stream.send(negotiation.complete(step.payload))
-            return login, user
+            return login, who
 
     def _chosen(self, name: str, *, within_tls: bool) -> Mechanism:
         """The mechanism that a client wants."""

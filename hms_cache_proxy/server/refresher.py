@@ -1,7 +1,8 @@
 """Executes the refreshes of TTL mode: asks the metastore after answers were given.
 
-Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi,
-unless the proxy logs in there. A failure leaves the old entries, which are still due. Must not know: what is asked.
+Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi, or,
+where the proxy logs in, is made for the user or as the proxy. A failure leaves the old entries, which are still due.
+Must not know: what is asked.
 Owner: a task of the worker.
 """
 
@@ -19,9 +20,10 @@ from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
 from hms_cache_proxy.security import tls
+from hms_cache_proxy.server.access_lines import user_of
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
-from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, UserRefused
 from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
@@ -86,7 +88,7 @@ class Refresher:
         left = list(reloads)
         try:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
-                endpoint, streams = await self._connect()
+                endpoint, streams = await self._connect(user_of(identity) if identity else None)
                 try:
                     if identity and endpoint.logins is None:  # after a login, set_ugi would change nothing
                         said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
@@ -122,15 +124,16 @@ class Refresher:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
-    async def _connect(self) -> tuple[Endpoint, MetastoreStreams]:
+    async def _connect(self, user: str | None) -> tuple[Endpoint, MetastoreStreams]:
         problem = self._endpoints.problems or "no metastore is configured"
         for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
-                    streams = await open_streams(endpoint)
+                    streams = await open_streams(endpoint, user)
             except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
                 why = tls.problem(error) if isinstance(error, OSError) else str(error)
-                self._endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
+                if not isinstance(error, UserRefused):
+                    self._endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
                 problem = f"{endpoint.uri}: {why}"
                 continue
             return endpoint, streams

@@ -53,7 +53,6 @@ from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
-from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.door import Door
@@ -61,15 +60,15 @@ from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.line_log import LineLog
 from hms_cache_proxy.server.log_file import LogFile
-from hms_cache_proxy.server.login import Logins
-from hms_cache_proxy.server.mechanisms import offered
 from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
+from hms_cache_proxy.server.sasl_service import SaslService
 from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
+from hms_cache_proxy.upstream.delegation import Delegation
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
 from hms_cache_proxy.wire.message import MessageLimits
@@ -96,17 +95,21 @@ def run(config: Config, index: int, listener: int) -> None:
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
     in_turn = config.upstream_options.choice == "round_robin"
-    budgets, endpoints = _budgets(config), Endpoints(config.upstream, towards_metastores(config), in_turn=in_turn)
+    budgets, towards = _budgets(config), towards_metastores(config)
+    endpoints = Endpoints(config.upstream, towards, in_turn=in_turn)
+    if towards.logins is not None and config.security.upstream_identity == "delegate":
+        endpoints.act_for_users(Delegation(towards, config.upstream_options.connect_timeout_s))
     cache: _Cache | None = None
     ttl: _Ttl | None = None
     if suspension is not None and config.source != "none":
         cache = _Cache(config, index, metrics, suspension, budgets.memory)
     if suspension is not None and config.ttl.enabled:
         ttl = _Ttl(config, metrics, endpoints, suspension, budgets.memory)
+    sasl = SaslService(config) if wants_login(config.security) else None
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
         decider = _capable(config, _decider(config, cache, ttl))
-        recorded = _logged_in(config, decider if writer is None else Recorder(decider, writer))
+        recorded = _logged_in(config, sasl, decider if writer is None else Recorder(decider, writer))
         protected = _protected(config, recorded)
         if cache is not None:
             protected.forget = cache.dispatcher.forget
@@ -117,7 +120,7 @@ def run(config: Config, index: int, listener: int) -> None:
         hub.audit_log = _audit_log(config, index, metrics)
         hits = deque[Sampled]() if cache is None else cache.dispatcher.samples
         hub.tops = Tops(paths.tops(config, index), hits, users=config.admin.show_users)
-        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer)))
+        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer, sasl)))
     finally:
         for opened in (cache, ttl, writer):
             if opened is not None:
@@ -207,6 +210,7 @@ class _Opened(NamedTuple):
     cache: _Cache | None
     ttl: _Ttl | None
     writer: recording.Writer | None
+    sasl: SaslService | None
 
 
 def _budgets(config: Config) -> Budgets:
@@ -328,16 +332,12 @@ def _capable(config: Config, decider: Decider) -> Decider:
     return CapableDecider(decider, bridge.capabilities, relocates=relocates) if bridge.capabilities else decider
 
 
-def _logged_in(config: Config, decider: Decider) -> Decider:
+def _logged_in(config: Config, sasl: SaslService | None, decider: Decider) -> Decider:
     """The decider, if users are known by logins or tokens, or the proxy logs in to the metastores."""
     upstream, security = config.kerberos.upstream, config.security
-    used = upstream or wants_login(security) or offers_http(security)
-    return LoginDecider(decider, upstream=upstream) if used else decider
-
-
-def _client_of(hub: Hub, user: str) -> Client:
-    """Of one who has logged in."""
-    return Client(hub, partial(ClientConnection, user=user))
+    used = upstream or sasl is not None or offers_http(security)
+    tokens = None if sasl is None else sasl.tokens
+    return LoginDecider(decider, upstream=upstream, block=security.block, tokens=tokens) if used else decider
 
 
 def _protected(config: Config, decider: Decider) -> ProtectedDecider:
@@ -365,21 +365,16 @@ async def _serve(
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
-    mechanisms = offered(config) if wants_login(config.security) else []
-    memory = hub.settings.room.budgets.memory
-    logins = Logins(mechanisms, partial(_client_of, hub), metrics, config.limits.max_message_bytes, memory)
-    logins.audit_log = hub.audit_log
     http = _http_service(config, hub) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
-    door = Door(config.security, secured, logins if mechanisms else None, lambda: Client(hub), metrics, over_http)
+    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
+    logins = opened.sasl.start(hub, reloading) if opened.sasl is not None else None
+    door = Door(config.security, secured, logins, lambda: Client(hub), metrics, over_http)
     door.audit_log = hub.audit_log
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
     hub.spawn(_beat(hub.member), "show life")
-    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
-    for mechanism in mechanisms:
-        reloading.follow(*mechanism.files)
     if http is not None:
         http.start(reloading)
     hub.spawn(reloading.run(), "follow files")
@@ -406,7 +401,7 @@ async def _serve(
 
 def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
     """Start what keeps the caches and the recording going."""
-    cache, ttl, writer = opened
+    cache, ttl, writer = opened.cache, opened.ttl, opened.writer
     if cache is not None and config.peers:
         write_age_ns = fleet_times(config.peers).write_age_ns
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)

@@ -17,22 +17,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.tokens import Token
 from hms_cache_proxy.security.towards import PLAIN, Towards
+
+
+class UserRefused(UpstreamError):
+    """A metastore does not let the proxy act for this user; other users are not concerned."""
+
+
+class UserTokens(Protocol):
+    """Tokens with which the proxy acts for its users (delegation.py)."""
+
+    async def token(self, endpoint: Endpoint, user: str) -> Token: ...
+
+    def forget(self, endpoint: Endpoint, user: str, token: Token) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
     """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`, `logins`: None for connections
-    without."""
+    without. `users`: tokens of users; None: the proxy does not act for them."""
 
     host: str
     port: int
     tls: ClientSide | None = None
     logins: ServiceLogins | None = None
+    users: UserTokens | None = None
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
     silent: bool = False  # its circuit is open because connection attempts get no answer
@@ -67,6 +82,11 @@ class Endpoints:
         self._turn = 0
         self.all = tuple(Endpoint(host, port, *towards) for host, port in addresses)
         self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
+
+    def act_for_users(self, tokens: UserTokens) -> None:
+        """From now on, connections of users are made with these tokens."""
+        for endpoint in self.all:
+            endpoint.users = tokens
 
     def candidates(self, *, last: Endpoint | None = None) -> list[Endpoint]:
         """The metastores in the order to try: closed circuits, then open ones. `last` has just failed, and is the last

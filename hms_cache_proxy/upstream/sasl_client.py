@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeVar
 
 from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.security.digest_md5 import ClientLogin
 from hms_cache_proxy.security.mechanism import LoginFailed, OwnLogin
 from hms_cache_proxy.security.service_login import ServiceLogins
-from hms_cache_proxy.upstream.endpoints import Endpoint
+from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused, UserTokens
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
@@ -31,21 +33,52 @@ AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
 MetastoreStreams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connect(endpoint: Endpoint, make: Callable[[], AnyProtocol]) -> tuple[asyncio.Transport, AnyProtocol]:
-    """A connection of the protocol that `make` makes, after the login. OSError, or UpstreamError if the login fails."""
-    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
+async def connect(
+    endpoint: Endpoint, make: Callable[[], AnyProtocol], user: str | None = None
+) -> tuple[asyncio.Transport, AnyProtocol]:
+    """A connection of the protocol that `make` makes, after the login: for `user` if the proxy acts for users there,
+    else as the proxy. OSError, UserRefused, or UpstreamError if the login fails."""
     if endpoint.logins is None:
-        transport, protocol = await loop.create_connection(make, *where, **endpoint.secured)
+        where = endpoint.host, endpoint.port
+        transport, protocol = await asyncio.get_running_loop().create_connection(make, *where, **endpoint.secured)
         return transport, protocol
-    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, _threads()), *where, **endpoint.secured)
     try:
-        negotiation = await loop.run_in_executor(_threads(), _Negotiation, endpoint.logins, endpoint.host)
+        if user is None or endpoint.users is None:
+            return await _logged_in(endpoint, make, partial(endpoint.logins.login, endpoint.host))
+        return await _logged_in_as(endpoint, endpoint.users, make, user)
+    except WireError as error:
+        raise UpstreamError(str(error), uri=endpoint.uri) from error
+
+
+async def _logged_in_as(
+    endpoint: Endpoint, users: UserTokens, make: Callable[[], AnyProtocol], user: str
+) -> tuple[asyncio.Transport, AnyProtocol]:
+    """With the user's token; if it is refused, once more with a new one, as the metastore may have forgotten it."""
+    assert endpoint.logins is not None, "the proxy logs in there"
+    for last in (False, True):
+        token = await users.token(endpoint, user)
+        names = b64encode(token.identifier), b64encode(token.password)
+        try:
+            return await _logged_in(endpoint, make, partial(ClientLogin, *names, endpoint.logins.layers))
+        except LoginFailed as error:
+            if not error.refused:
+                raise
+            users.forget(endpoint, user, token)
+            if last:
+                raise UserRefused(f"acting for {user}: {error}", uri=endpoint.uri) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _logged_in(
+    endpoint: Endpoint, make: Callable[[], AnyProtocol], begin: Callable[[], OwnLogin]
+) -> tuple[asyncio.Transport, AnyProtocol]:
+    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
+    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, threads()), *where, **endpoint.secured)
+    try:
+        negotiation = await loop.run_in_executor(threads(), _Negotiation, begin)
         stream.send(negotiation.first)
         while not negotiation.done:
-            stream.send(await loop.run_in_executor(_threads(), negotiation.take, await stream.more()))
-    except WireError as error:
-        stream.abort()
-        raise UpstreamError(str(error), uri=endpoint.uri) from error
+            stream.send(await loop.run_in_executor(threads(), negotiation.take, await stream.more()))
     except BaseException:  # the time is over, too
         stream.abort()
         raise
@@ -54,10 +87,10 @@ async def connect(endpoint: Endpoint, make: Callable[[], AnyProtocol]) -> tuple[
     return stream, protocol
 
 
-async def open_streams(endpoint: Endpoint) -> MetastoreStreams:
+async def open_streams(endpoint: Endpoint, user: str | None = None) -> MetastoreStreams:
     """The same, as asyncio's streams."""
     reader = asyncio.StreamReader()
-    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader))
+    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader), user)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
 
@@ -68,7 +101,7 @@ class SaslSocket:
     def __init__(self, connection: socket.socket, logins: ServiceLogins, host: str) -> None:
         """OSError, or WireError (LoginFailed) if the login fails; the socket is the caller's to close then."""
         self._connection = connection
-        negotiation = _Negotiation(logins, host)
+        negotiation = _Negotiation(partial(logins.login, host))
         connection.sendall(negotiation.first)
         while not negotiation.done:
             connection.sendall(negotiation.take(self._receive()))
@@ -111,8 +144,8 @@ class SaslSocket:
 class _Negotiation:
     """The client's side, with a mechanism that speaks first. It may wait for the KDC, at the start and at each step."""
 
-    def __init__(self, logins: ServiceLogins, host: str) -> None:
-        self.login: OwnLogin = logins.login(host)
+    def __init__(self, begin: Callable[[], OwnLogin]) -> None:
+        self.login = begin()
         self.first = message(Status.START, self.login.mechanism.encode())
         self.first += message(Status.OK, self.login.step(b"").payload)
         self.done = False
@@ -137,10 +170,12 @@ class _Negotiation:
                 self.done = True
             else:
                 text = found.payload[:200].decode("utf-8", "replace")
-                raise LoginFailed(f"Kerberos: the metastore refuses the login: {found.status.name} {text}".rstrip())
+                why = f"{self.login.mechanism}: the metastore refuses the login: {found.status.name} {text}".rstrip()
+                raise LoginFailed(why, refused=True)
         return answer
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
+def threads() -> ThreadPoolExecutor:
+    """Where everything runs that may wait for the KDC."""
     return ThreadPoolExecutor(LOGINS, "kerberos-upstream")

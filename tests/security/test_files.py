@@ -139,10 +139,23 @@ LDAP = {
             {"security.upstream_identity": "service"},
             "security.upstream_identity: has no meaning without kerberos.upstream = true",
         ),
-        (UPSTREAM, "security.upstream_identity: must be service with kerberos.upstream = true"),
+        (UPSTREAM, "security.upstream_identity: cannot be delegate with plain among security.transports"),
         (
-            {**UPSTREAM, "security.transports": "sasl", "security.upstream_identity": "delegate"},
-            "acting for each client's user (delegate) is not supported yet",
+            {**UPSTREAM, "security.transports": "sasl, tls", "tls.certificate": "x"},
+            "security.upstream_identity: cannot be delegate with tls among security.transports",
+        ),
+        (
+            {**UPSTREAM, "security.upstream_identity": "service", "security.block": "foreign_cancellations"},
+            "security.block: must name token_store with security.upstream_identity = service",
+        ),
+        ({"tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in with Kerberos"),
+        (
+            {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive"},
+            "tokens.proxy_users: 'hive' is not a rule such as hive=*",
+        ),
+        (
+            {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive=*@nowhere"},
+            "tokens.proxy_users: 'nowhere' does not appear to be an IPv4 or IPv6 network",
         ),
         (
             {**UPSTREAM, "security.upstream_identity": "service", "embedded": "true"},

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.digest import Digest
 from tests.testbed.kdc import REALM, Kdc
 from tests.testbed.processes import SOON_S
 from tests.testbed.raw import EndOfStream, RawConnection
@@ -117,6 +118,15 @@ class SaslConnection(RawConnection):
         self.send_bytes(message(COMPLETE, context.wrap(chosen + authzid.encode(), False).message))
         assert self.answer(COMPLETE) == b""
         self._context, self._layer = context, layer
+
+    def log_in_with(self, token: str, layer: int = AUTH) -> None:
+        """By a delegation token. Raises Refused with the server's words."""
+        self.framed = True
+        digest = Digest(token, layer)
+        self.send_bytes(message(START, b"DIGEST-MD5") + message(OK))
+        self.send_bytes(message(COMPLETE, digest.response(self.answer(OK))))
+        digest.check(self.answer(COMPLETE))
+        self._context, self._layer = digest, layer
 
     def answer(self, expected: int) -> bytes:
         """The payload of the server's next message."""

@@ -15,6 +15,7 @@ from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.refusal import refusal
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server import audit_log
 from hms_cache_proxy.server.audit_lines import MOST_OBJECTS, REPLY_BYTES, came_back, objects_of
 from hms_cache_proxy.server.audit_log import AuditLog, transport_name
@@ -50,7 +51,7 @@ class Bench:
         self.path = directory / "audit-0.jsonl"
         self.metrics = WorkerMetrics()
         self.log = AuditLog(LogFile(self.path, max_bytes=1 << 20, files=100), self.metrics, **more)
-        self.session = ClientSession(peer="10.0.0.7:51022", transport="tls+sasl", known_by="sasl")
+        self.session = ClientSession(peer="10.0.0.7:51022", transport="tls+sasl", login=Admitted("alice", "GSSAPI"))
         self.session.identity = encode_call("set_ugi", "etl", [])[header_of(encode_call("set_ugi")).body :]
 
     def observed(self, message: bytes, outcome: Outcome, reason: str = "", reply: bytes = b"") -> None:

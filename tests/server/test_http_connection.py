@@ -10,7 +10,7 @@ from io import BytesIO
 import pytest
 
 from hms_cache_proxy.methods.decision import Serve
-from hms_cache_proxy.security.http_users import Admitted
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.commands import (
     Again,
     Close,

@@ -20,6 +20,7 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.config.security import TRANSPORT_NAMES
 from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.door import Door
@@ -131,8 +132,8 @@ class Doors:
         self._logins = Logins(offered(config), self._logged_in, hub.metrics, 1 << 20)
         self._http = HttpService(config, hub)
 
-    def _logged_in(self, user: str) -> Client:
-        return Client(self._hub, partial(ClientConnection, user=user))
+    def _logged_in(self, login: Admitted) -> Client:
+        return Client(self._hub, partial(ClientConnection, login=login))
 
     def start(self, page: StatePage) -> None:
         """Ask the metastore whether it heeds users."""

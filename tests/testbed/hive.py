@@ -32,6 +32,7 @@ MAIN_CLASS = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 LISTENER_CLASS = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 FRAMED_SETTING = "metastore.thrift.framed.transport.enabled"
 TLS_SETTING = "metastore.use.SSL"
+SASL_SETTING = "metastore.sasl.enabled"
 OPENED_PACKAGES = (
     "java.lang java.lang.ref java.lang.reflect java.net java.nio java.io java.util java.util.concurrent"
     " java.util.concurrent.atomic java.util.concurrent.locks java.util.regex java.text java.time java.math"
@@ -294,6 +295,11 @@ class HiveMetastore(Metastore):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
+
+    @property
+    def wants_login(self) -> bool:
+        """As its settings say."""
+        return self.settings.get(SASL_SETTING) == "true"
 
     @property
     def warehouse(self) -> Path:

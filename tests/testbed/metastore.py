@@ -9,6 +9,7 @@ a restart keeps port and database.
 from __future__ import annotations
 
 import enum
+import socket
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -129,6 +130,11 @@ class Metastore(ABC):
         return None
 
     @property
+    def wants_login(self) -> bool:
+        """Does it answer only clients that log in? Then a start is over when it accepts connections."""
+        return False
+
+    @property
     def uri(self) -> str:
         """What a client's hive.metastore.uris gets."""
         return f"thrift://{self.host}:{self.port}"
@@ -138,7 +144,12 @@ class Metastore(ABC):
         with ledger.starting(self.flavour.name):
             self.process.start()
             self.process.wait_ready(
-                lambda: answers(self.host, self.port, framed=self.framed, tls=self.tls), START_TIMEOUT_S
+                lambda: (
+                    accepts(self.host, self.port)
+                    if self.wants_login
+                    else answers(self.host, self.port, framed=self.framed, tls=self.tls)
+                ),
+                START_TIMEOUT_S,
             )
 
     def stop(self) -> int | None:
@@ -157,3 +168,12 @@ class Metastore(ABC):
         """Stop and start on the same port and database."""
         self.stop()
         self.start()
+
+
+def accepts(host: str, port: int) -> bool:
+    """Does somebody listen?"""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -85,9 +85,11 @@ def test_everything_goes_on_as_the_proxy(place: Place, proxies: list[Proxy], tmp
     proxy.wait_prewarmed()
     assert proxy.status()["mode"] == "cache", proxy.log_tail()
     with place.client(proxy.port) as alice, place.client(place.metastore.port, "bob") as direct:
-        for method, given in (("get_delegation_token", ["bob", "bob"]), ("cancel_delegation_token", ["token"])):
-            refusal = decode_reply(alice.call(encode_call(method, *given)))[2].o1
-            assert f"hms-cache-proxy refuses {method}" in refusal.message
+        for method, given, why in (
+            ("get_delegation_token", ["bob", "bob"], "alice is not allowed to impersonate bob"),
+            ("cancel_delegation_token", ["token"], "delegation token"),
+        ):
+            assert why in decode_reply(alice.call(encode_call(method, *given)))[2].o1.message
         refusal = decode_reply(alice.call(encode_call("get_master_keys")))[2]
         assert isinstance(refusal, TApplicationException) and "refuses get_master_keys" in refusal.message
         assert decode_reply(alice.call(encode_call("set_ugi", "root", ["g"])))[2].success == ["g", "root"]

@@ -1,0 +1,83 @@
+"""The settings of the proxy's own delegation tokens: the section `[tokens]`.
+
+Must not know: what a token is, what the file holds (security/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Final, NamedTuple
+
+from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
+from hms_cache_proxy.config.security import KerberosSection, SecuritySection, wants_login
+from hms_cache_proxy.config.ttl import Seconds
+
+ANYBODY: Final = "*"
+
+
+@dataclass(frozen=True)
+class TokensSection(Section):
+    """`[tokens]`."""
+
+    key_file: str = setting(
+        "",
+        description="A file with the keys that sign delegation tokens, one a line, of 32 letters or more; the first"
+        " signs, all verify. Proxies that are to know each other's tokens need the same keys. Empty: the proxy makes a"
+        " key of its own in the data directory.",
+    )
+    lifetime: Seconds = setting(
+        604_800.0,
+        ge=1,
+        le=315_360_000,
+        description="How long a delegation token is good, as Hive's `metastore.cluster.delegation.token.max-lifetime`.",
+    )
+    proxy_users: Annotated[tuple[str, ...], Parsed(parse_list)] = setting(
+        (),
+        description="Who may ask for tokens of others, as `hadoop.proxyuser`: `hive=*` (anybody's), or"
+        " `trino=alice|bob@10.0.0.5|10.1.0.0/16` (these users', from these addresses).",
+    )
+    administrators: Annotated[tuple[str, ...], Parsed(parse_list)] = setting(
+        (), description="Users who may cancel every token. Others may cancel those that they own or may renew."
+    )
+
+
+class ProxyUserRule(NamedTuple):
+    """A user who may ask for tokens of `users` (none: of anybody) from `networks` (none: from anywhere)."""
+
+    name: str
+    users: frozenset[str]
+    networks: tuple[IPv4Network | IPv6Network, ...]
+
+
+def parse_proxy_users(rules: Sequence[str]) -> list[ProxyUserRule]:
+    """ValueError if one is not a rule."""
+    return [_rule(text) for text in rules]
+
+
+def _rule(text: str) -> ProxyUserRule:
+    name, found, rest = text.partition("=")
+    users, at, networks = rest.partition("@")
+    named = [user.strip() for user in users.split("|")]
+    if not found or not name.strip() or not all(named) or (at and not networks.strip()):
+        raise ValueError(f"{text!r} is not a rule such as hive=* or trino=alice|bob@10.0.0.5|10.1.0.0/16")
+    whom = frozenset() if ANYBODY in named else frozenset(named)
+    return ProxyUserRule(
+        name.strip(), whom, tuple(ip_network(part.strip()) for part in networks.split("|")) if at else ()
+    )
+
+
+def token_disagreements(
+    security: SecuritySection, kerberos: KerberosSection, tokens: TokensSection
+) -> Iterator[tuple[str, str]]:
+    """Keys of the section whose values contradict each other, or other sections, and why."""
+    defaults = TokensSection()
+    if not (wants_login(security) and kerberos.keytab):
+        for name in ("key_file", "lifetime", "proxy_users", "administrators"):
+            if getattr(tokens, name) != getattr(defaults, name):
+                yield f"tokens.{name}", "has no meaning unless clients may log in with Kerberos"
+    try:
+        parse_proxy_users(tokens.proxy_users)
+    except ValueError as error:
+        yield "tokens.proxy_users", str(error)

@@ -1,0 +1,151 @@
+"""The proxy's own delegation tokens: who gets one, and which are good.
+
+Job: issue, renew and cancel tokens for callers, and give the password of a token that is good to DIGEST-MD5. Nothing is
+kept of a token: its identifier says whose it is and until when, and its password proves that one of the keys signed it.
+So a token cannot get a later end, and there is no date before it by which it must have been renewed: renewing one only
+tells how long it is good. Must not know: connections, the form of calls. Errors are NotAllowed, which the caller may
+read; LoginRefused for a login. Owner: one worker.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from base64 import b64encode
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.config.tokens import TokensSection, parse_proxy_users
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.security.addresses import within
+from hms_cache_proxy.security.cancelled_tokens import MOST, CancelledTokens
+from hms_cache_proxy.security.mechanism import LoginRefused
+from hms_cache_proxy.security.principals import ShortNames, parse_principal
+from hms_cache_proxy.security.renewal import Renewable
+from hms_cache_proxy.security.token_keys import TokenKeys
+from hms_cache_proxy.security.tokens import Identifier, Token, digest, identifier_of, parse_identifier, parse_token
+
+NAME_BYTES: Final = 1024
+_UNKNOWN: Final = "DIGEST-MD5: IO error acquiring password"  # what Hive says of a token that it does not know
+
+
+class NotAllowed(WireError):
+    """A call about tokens is refused."""
+
+
+class Caller(NamedTuple):
+    """Who calls, and from where. `by_token`: logged in with a token."""
+
+    user: str
+    address: str
+    by_token: bool
+
+
+class TokenIssuer:
+    """`names`: the rules that make names of principals. `any_may_cancel`: whoever has the text of a token."""
+
+    def __init__(
+        self,
+        settings: TokensSection,
+        keys: Renewable[TokenKeys],
+        cancelled: CancelledTokens,
+        names: ShortNames,
+        *,
+        any_may_cancel: bool = False,
+    ) -> None:
+        self.keys = keys
+        self._cancelled = cancelled
+        self._names = names
+        self._rules = parse_proxy_users(settings.proxy_users)
+        self._administrators = frozenset(settings.administrators)
+        self._lifetime_ms = int(settings.lifetime * 1000)
+        self._any_may_cancel = any_may_cancel
+
+    def issue(self, caller: Caller, owner: str, renewer: str) -> tuple[str, Identifier]:
+        """A new token, as text, and what it says."""
+        if caller.by_token:
+            raise NotAllowed("Delegation Token can be issued only with kerberos authentication")
+        owner, renewer = self._short(owner), self._short(renewer)
+        if not owner:
+            raise NotAllowed("a delegation token needs an owner")
+        if owner != caller.user:
+            self._check_proxy_user(caller, owner)
+        now_ms, keys = _now_ms(), self.keys.value
+        named = owner, renewer, "" if owner == caller.user else caller.user
+        made = Identifier(*named, now_ms, now_ms + self._lifetime_ms, secrets.randbits(31), keys.signing)
+        encoded = made.encoded()
+        return Token(encoded, keys.password(encoded, made.key)).text(), made
+
+    def renew(self, caller: Caller, text: str) -> Identifier:
+        """Which token it is: `latest_ms` is how long it is good."""
+        found, _ = self._good(text)
+        if not found.renewer or caller.user != found.renewer:
+            raise NotAllowed(f"{caller.user} tries to renew a token with non-matching renewer {found.renewer}")
+        return found
+
+    def cancel(self, caller: Caller, text: str) -> Identifier:
+        """From now on it is good no more."""
+        found, encoded = self._good(text)
+        allowed = caller.user in (found.owner, found.renewer) or caller.user in self._administrators
+        if not allowed and not self._any_may_cancel:
+            raise NotAllowed(f"{caller.user} is not authorized to cancel the token of {found.owner}")
+        if not self._cancelled.add(digest(encoded), found.latest_ms, _now_ms()):
+            raise NotAllowed(f"{MOST} tokens have been cancelled that have not expired: there is no room for more")
+        return found
+
+    def password_of(self, user_name: bytes) -> bytes:
+        """For DIGEST-MD5, of a token that is good. LoginRefused."""
+        try:
+            _, password = self._checked(identifier_of(user_name))
+        except WireError as error:
+            raise LoginRefused(_UNKNOWN, detail=f"DIGEST-MD5: {error}") from error
+        return b64encode(password)
+
+    def why_over(self, token: Identifier, mark: bytes) -> str:
+        """Why this token, with this digest, is good no more; empty: it is."""
+        if token.key not in self.keys.value:
+            return "a delegation token that was signed with another key"
+        if _now_ms() > token.latest_ms:
+            return f"the delegation token of {token.owner} has expired"
+        if mark in self._cancelled:
+            return f"the delegation token of {token.owner} has been cancelled"
+        return ""
+
+    def _good(self, text: str) -> tuple[Identifier, bytes]:
+        token = parse_token(text)
+        found, password = self._checked(token.identifier)
+        if not hmac.compare_digest(password, token.password):
+            raise NotAllowed("a delegation token with a wrong password")
+        return found, token.identifier
+
+    def _checked(self, identifier: bytes) -> tuple[Identifier, bytes]:
+        found = parse_identifier(identifier)
+        why = self.why_over(found, digest(identifier))
+        if why:
+            raise NotAllowed(why)
+        return found, self.keys.value.password(identifier, found.key)
+
+    def _short(self, name: str) -> str:
+        """A principal's short name; another name as it is."""
+        if len(name.encode()) > NAME_BYTES:
+            raise NotAllowed("a name that is too long")
+        if "@" not in name and "/" not in name:
+            return name
+        try:
+            short = self._names.of(parse_principal(name))
+        except ValueError:
+            short = None
+        if short is None:
+            raise NotAllowed(f"no rule of kerberos.auth_to_local applies to {name}")
+        return short
+
+    def _check_proxy_user(self, caller: Caller, owner: str) -> None:
+        rules = [rule for rule in self._rules if rule.name == caller.user and owner in (rule.users or (owner,))]
+        if not rules:
+            raise NotAllowed(f"User: {caller.user} is not allowed to impersonate {owner}")
+        if not any(not rule.networks or within(caller.address, rule.networks) for rule in rules):
+            raise NotAllowed(f"Unauthorized connection for super-user: {caller.user} from IP {caller.address}")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

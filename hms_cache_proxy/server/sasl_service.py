@@ -1,0 +1,41 @@
+"""What a worker needs to let clients in with SASL: the mechanisms, the proxy's own delegation tokens, logins.
+
+Job: make these of the settings, and follow their files. Must not know: a negotiation, calls. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.security.mechanism import Admitted
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Hub
+from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.mechanisms import TokenMechanism, offered
+from hms_cache_proxy.server.reloading import Reloading
+
+
+class SaslService:
+    """One per worker. `tokens`: the proxy's own; None: it issues none."""
+
+    def __init__(self, config: Config) -> None:
+        self._mechanisms = offered(config)
+        self.tokens = next((one.issuer for one in self._mechanisms if isinstance(one, TokenMechanism)), None)
+        self._limit_bytes = config.limits.max_message_bytes
+
+    def start(self, hub: Hub, reloading: Reloading) -> Logins:
+        """Let clients in from now on."""
+        for mechanism in self._mechanisms:
+            reloading.follow(*mechanism.files)
+        memory = hub.settings.room.budgets.memory
+        logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory)
+        logins.audit_log = hub.audit_log
+        hub.spawn(logins.watch(), "watch tokens")
+        return logins
+
+
+def _client_of(hub: Hub, login: Admitted) -> Client:
+    """Of one who has logged in."""
+    return Client(hub, partial(ClientConnection, login=login))
