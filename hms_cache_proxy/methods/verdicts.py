@@ -35,6 +35,7 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType
 
@@ -195,8 +196,12 @@ class CheckedRead(Pending):
     flight: Flight | None = None
     left_ns: int = 0
 
+    def leaving(self) -> PeerRequest | None:
+        return self.read.leaving()
+
     def sending(self) -> None:
         self.left_ns = monotonic_ns()
+        self.read.sending()
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         self.read.reply_began(session, now_ns)

@@ -134,19 +134,20 @@ class FaultProxy(Closing):
         assert self._listener is not None
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             client, _ = self._listener.accept()
-            self.accepted += 1
             task = self._loop.create_task(self._serve(client))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
 
     async def _serve(self, client: socket.socket) -> None:
         if self._slamming:
+            self.accepted += 1
             client.close()
             return
         client.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=client, limit=CHUNK_BYTES)
         link = _Link(self, reader, writer)
         self._links.add(link)
+        self.accepted += 1
         try:
             await link.run(self._target)
         finally:
