@@ -190,11 +190,9 @@ class ClientConnection:
         self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
-    def upstream_refused(
-        self, detail: str, now_ns: int, *, silent: bool = False, of_user: bool = False
-    ) -> list[Command]:
-        """The connection that OpenUpstream asked for failed; `silent`: no answer in time; `of_user`: for this user."""
-        self._heed(self._exchange.refused(detail, silent=silent, of_user=of_user), now_ns)
+    def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False, users: bool = False) -> list[Command]:
+        """The connection that OpenUpstream asked for failed; `silent`: no answer in time; `users`: of this user alone."""
+        self._heed(self._exchange.refused(detail, silent=silent, of_user=users), now_ns)
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:

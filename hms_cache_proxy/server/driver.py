@@ -346,7 +346,7 @@ class Client(asyncio.Protocol):
             silent = isinstance(error, NoAnswer)
             self._opening = None
             self._leave_place()
-            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent, of_user=of_user))
+            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent, users=of_user))
             return
         self._opening = None
         self._upstream = link

@@ -4,13 +4,17 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
 import org.apache.hadoop.hive.metastore.api.Database;
 import org.apache.hadoop.hive.metastore.api.NoSuchObjectException;
+import org.apache.hadoop.hive.metastore.security.DelegationTokenIdentifier;
+import org.apache.hadoop.io.Text;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.alias.CredentialProvider;
 import org.apache.hadoop.security.alias.CredentialProviderFactory;
+import org.apache.hadoop.security.token.Token;
 
 /**
- * Hive's client after a login. SaslCalls URI kerberos SERVICE USER KEYTAB PROTECTION..., or SaslCalls URI password
- * USER PASSWORD STORE [NAME=VALUE ...], where STORE is a new key store for the password.
+ * Hive's client after a login. SaslCalls URI kerberos SERVICE USER KEYTAB PROTECTION...: by ticket, then by a token that
+ * was got so. SaslCalls URI password USER PASSWORD STORE [NAME=VALUE ...], where STORE is a new key store for the
+ * password.
  */
 public class SaslCalls {
   public static void main(String[] arguments) throws Exception {
@@ -40,7 +44,28 @@ public class SaslCalls {
       of.set("hadoop.rpc.protection", arguments[at]);
       String protection = arguments[at];
       user.doAs((PrivilegedExceptionAction<Void>) () -> calls(of, protection));
+      String text = user.doAs((PrivilegedExceptionAction<String>) () -> delegated(of, user.getUserName()));
+      Configuration byToken = new Configuration(of);
+      byToken.set("hive.metastore.token.signature", "proxy");
+      job(text).doAs((PrivilegedExceptionAction<Void>) () -> calls(byToken, protection));
     }
+  }
+
+  private static String delegated(Configuration settings, String owner) throws Exception {
+    HiveMetaStoreClient client = new HiveMetaStoreClient(settings);
+    String text = client.getDelegationToken(owner, "renewer");
+    client.close();
+    return text;
+  }
+
+  /** Somebody who has nothing but the token. */
+  private static UserGroupInformation job(String text) throws Exception {
+    Token<DelegationTokenIdentifier> token = new Token<>();
+    token.decodeFromUrlString(text);
+    token.setService(new Text("proxy"));
+    UserGroupInformation job = UserGroupInformation.createRemoteUser("a job");
+    job.addToken(token);
+    return job;
   }
 
   private static Void calls(Configuration settings, String name) throws Exception {

@@ -44,7 +44,9 @@ def run(directory: Path, *arguments: str, krb5: str = "") -> subprocess.Complete
 
 
 @pytest.mark.timeout(900)
-def test_kerberos(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+def test_kerberos_and_tokens(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
+) -> None:
     metastore = new_metastore("embedded")
     with realm_in(tmp_path) as realm:
         proxy = new_proxy(metastore, settings=realm.environment("sasl"))
@@ -53,10 +55,13 @@ def test_kerberos(new_metastore: Callable[..., Metastore], new_proxy: Callable[.
         ran = run(tmp_path, uri, "kerberos", principal, "alice", str(realm.users["alice"]), *PROTECTIONS, krb5=krb5)
     said = ran.stderr[-3000:] + proxy.log_tail()
     made = [f"[{', '.join(sorted(('default', name)))}] alice 100000" for name in PROTECTIONS]
-    assert ran.stdout.splitlines() == [line for each in made for line in (each, "missing")], said
-    log = proxy.log.read_text()
+    by_ticket_and_token = [line for each in made for line in 2 * (each, "missing")]
+    assert ran.stdout.splitlines() == by_ticket_and_token, said
+    logins = [line for line in proxy.log.read_text().splitlines() if " login " in line]
     for protection in PROTECTIONS.values():
-        assert f"protection={protection} " in log or f'"protection": "{protection}"' in log, protection
+        for mechanism in ("GSSAPI", "DIGEST-MD5"):
+            assert any(f"mechanism={mechanism} " in line and f"protection={protection} " in line for line in logins)
+    assert all("user=alice " in line for line in logins)
     assert proxy.metric("hms_proxy_handshakes_total", transport="sasl", result="failed") == 0
     assert sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit") >= 40
     assert proxy.metric("hms_proxy_internal_errors_total") == 0
