@@ -311,7 +311,7 @@ def partitions(file: bytes) -> Iterator[PartitionRun]:
 
 
 def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
-    """The rows of a file of changes, in runs of one table and one kind of change."""
+    """The rows of a file of changes, in runs of one table and one kind of change each."""
     for columns in _batches(file, CHANGES, _ALIKE):
         kinds = list(zip(columns.column("table_id").to_pylist(), columns.column("change").to_pylist(), strict=True))
         begin = 0

@@ -27,19 +27,21 @@ NAMES = [f"snapshot-2026010{day}T000000Z-0000000{day}" for day in range(1, 6)]
 NOW_S = float(calendar.timegm((2026, 1, 5, 12, 0, 0)))
 
 
-def test_the_newest_complete_ones_stay() -> None:
-    assert outdated(NAMES, set(NAMES), 2, NOW_S) == NAMES[:3]
-    assert outdated(NAMES, set(NAMES), 5, NOW_S) == []
-    assert outdated(NAMES, {NAMES[0], NAMES[3]}, 1, NOW_S) == [NAMES[0], NAMES[1], NAMES[2]], "4 January is the newest"
+def test_complete_ones_that_are_not_needed_go() -> None:
+    assert outdated(NAMES, set(NAMES), {NAMES[3], NAMES[4]}, NOW_S) == NAMES[:3]
+    assert outdated(NAMES, set(NAMES), {NAMES[0], NAMES[4]}, NOW_S) == NAMES[1:4], "an increment needs an older one"
+    assert outdated(NAMES, set(NAMES), set(NAMES), NOW_S) == []
+    assert outdated(NAMES, {NAMES[0], NAMES[3]}, {NAMES[3]}, NOW_S) == [NAMES[0], NAMES[1], NAMES[2]]
 
 
 def test_what_is_being_made_stays() -> None:
     """Without a manifest, until it is a day old."""
-    assert outdated(NAMES, set(NAMES[:4]), 4, NOW_S) == []
-    assert outdated(NAMES, set(NAMES[:4]), 4, NOW_S + ABANDONED_S) == [NAMES[4]]
+    complete = set(NAMES[:4])
+    assert outdated(NAMES, complete, complete, NOW_S) == []
+    assert outdated(NAMES, complete, complete, NOW_S + ABANDONED_S) == [NAMES[4]]
 
 
 def test_names_are_unique_and_understood() -> None:
     first, second = new_name(), new_name()
     assert first != second
-    assert outdated([first], set(), 1, NOW_S) == []
+    assert outdated([first], set(), set(), NOW_S) == []

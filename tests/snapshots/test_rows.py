@@ -80,7 +80,7 @@ def test_tables_of_format_1() -> None:
 
 
 def test_changes() -> None:
-    """Runs end where the table or the kind of change does."""
+    """Runs end where the table or the kind of change does, and may end within a table, like those of partitions."""
     values = [
         rows.change_row("all", 5),
         (*rows.partition_row(0, 5, part(b"a")), "set"),
@@ -89,15 +89,18 @@ def test_changes() -> None:
         rows.change_row("drop", 6, b"y"),
         (*rows.unfit_row(0, 7, "odd"), "set"),
     ]
-    found = [
-        (change, run.table_id, run.unfit, run.names()) for change, run in rows.changes(file_of(rows.CHANGES, values))
-    ]
-    assert found == [
+    expected = [
         ("all", 5, None, [None]),
         ("set", 5, None, [b"a", b"b"]),
         ("drop", 6, None, [b"x", b"y"]),
         ("set", 7, "odd", [None]),
     ]
+    whole = rows.changes(file_of(rows.CHANGES, values, per_group=len(values)))
+    assert [(change, run.table_id, run.unfit, run.names()) for change, run in whole] == expected
+    found: dict[tuple[str, int, str | None], list[bytes]] = {}
+    for change, run in rows.changes(file_of(rows.CHANGES, values, per_group=2)):
+        found.setdefault((change, run.table_id, run.unfit), []).extend(run.names())
+    assert [(*key, names) for key, names in found.items()] == expected
 
 
 def test_databases() -> None:
