@@ -191,7 +191,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False, users: bool = False) -> list[Command]:
-        """The connection that OpenUpstream asked for failed; `silent`: no answer in time; `users`: this user's alone."""
+        """The connection that OpenUpstream wanted failed; `silent`: no answer in time; `users`: this user's alone."""
         self._heed(self._exchange.refused(detail, silent=silent, of_user=users), now_ns)
         return self._settle(now_ns)
 
