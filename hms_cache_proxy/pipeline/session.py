@@ -204,13 +204,22 @@ def data_frame(
 @contextmanager
 def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
     """Turns a failure of Spark into an error of one line."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, _kinds_of_failure()):
+            raise
+        raise error_class(f"{doing}: {_cause(error)}") from error
+
+
+def _kinds_of_failure() -> tuple[type[Exception], ...]:
+    """Where Spark is not used, as by a build within this process, it need not be installed."""
+    if "pyspark" not in sys.modules:
+        return (ConnectionError,)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    try:
-        yield
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        raise error_class(f"{doing}: {_cause(error)}") from error
+    return PySparkException, Py4JError, ConnectionError
 
 
 @contextmanager

@@ -42,6 +42,8 @@ def test_what_is_being_made_stays() -> None:
 
 
 def test_names_are_unique_and_understood() -> None:
-    first, second = new_name(), new_name()
-    assert first != second
+    names = [new_name() for _ in range(100)]
+    first = names[0]
+    assert len(set(names)) == 100
+    assert [name[:-3] for name in names] == sorted(name[:-3] for name in names), "in the order in which they were made"
     assert outdated([first], set(), set(), NOW_S) == []
