@@ -68,7 +68,7 @@ def test_questions(built: tuple[Path, Manifest], world: World, spark: SparkSessi
     def ask(text: str) -> list[dict[str, Any]]:
         return query(spark, place, text, 1000)[1]
 
-    for kind in rows.COLUMNS:
+    for kind in rows.KINDS:
         assert ask(f"SELECT count(*) AS n FROM {kind}") == [{"n": made.counts[kind]}]
     (found,) = ask("SELECT * FROM tables WHERE database = 'shapes_main' AND array_size(partition_keys) > 1 LIMIT 1")
     columns = ask(
