@@ -1,7 +1,7 @@
 """Fills an empty cache from a snapshot in files instead of from the store.
 
-    is the cache usable? -> the newest snapshot of this store -> can the log be followed from there? -> checksums of
-    all files -> commits, all at the snapshot's first event
+    is the cache usable? -> the newest snapshot of this store -> can the log be followed from there? -> commits, all at
+    the snapshot's first event, each from files whose checksums are right
 
 Afterwards the cache is as if this proxy had followed the log up to that event and then been stopped; the next step
 follows from there. Nothing is served before that step is published (BEGAN_NS is 0), and not before the cursor has
@@ -11,7 +11,9 @@ event of the snapshot.
 Job: this order, and commits of the right size. Must not know: file systems, sockets, pacing.
 
 Invariants:
-- A snapshot that cannot be used changes nothing: SnapshotError says why, and the ordinary prewarm runs.
+- Each file is read at most once, and its checksum is verified before anything in it is used.
+- After a snapshot that cannot be used the cache is empty: SnapshotError says why, and the ordinary prewarm runs. If a
+  file turns out to be damaged when others have been loaded, a commit removes what was loaded.
 - What is not loaded (no room, or ended early) is marked as not loaded, and later steps load it from the store.
 
 Owner: the follower's process.
@@ -20,8 +22,7 @@ Owner: the follower's process.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -36,12 +37,20 @@ from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.limits import TABLE_COST
 from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT
 from hms_cache_proxy.follower.step import LogState, Position, ResetReason
-from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.layers import Runs
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
-from hms_cache_proxy.snapshots.rows import PartitionRun, TableRow
-from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, RawStore, Snapshot, StoreIdentity, TableKey
+from hms_cache_proxy.snapshots.reading import Reading
+from hms_cache_proxy.snapshots.rows import TableRow
+from hms_cache_proxy.store.protocol import (
+    DatabaseKey,
+    DatabaseRecord,
+    PartitionRecord,
+    RawStore,
+    Snapshot,
+    StoreIdentity,
+    TableKey,
+)
 
 _REFUSED = {
     ResetReason.WENT_BACK: "the log ends at event {event_id}: the database is older than the snapshot",
@@ -74,8 +83,12 @@ class Filled:
     seconds: float
 
 
+class BootstrapEnded(SnapshotError):
+    """Raised by `alive`: this process is to end. What has been loaded is right, and stays."""
+
+
 class Bootstrap:
-    """One attempt. `alive` is called often, and may raise to end the attempt."""
+    """One attempt. `alive` is called often, and may raise BootstrapEnded."""
 
     def __init__(
         self,
@@ -102,7 +115,6 @@ class Bootstrap:
                 return None
             place, manifest = self._chosen(source)
             start_event = source.event_id
-        self._verify(place, manifest)
         self._page[Slot.START_EVENT] = self._page[Slot.UPSTREAM_EVENT] = start_event
         filling = _Filling(self._writer, manifest, self._scope, self._alive)
         filling.run(place)
@@ -142,12 +154,6 @@ class Bootstrap:
         if why is not None:
             raise SnapshotError(why)
 
-    def _verify(self, place: Place, manifest: Manifest) -> None:
-        """Checks every file before the first one is used."""
-        for file in manifest.files:
-            self._alive()
-            place.read(file)
-
 
 def refusal(source: Snapshot, position: Position) -> str | None:
     """Why a process that has not seen this position before cannot follow the log from it; None if it can."""
@@ -177,43 +183,39 @@ class _Filling:
         self.partitions = 0
 
     def run(self, place: Place) -> None:
-        """Loads everything, in order."""
+        """Loads everything. Raises SnapshotError if it cannot; then the cache is empty."""
+        try:
+            self._load(place)
+        except BootstrapEnded:
+            raise
+        except SnapshotError:
+            self._writer.commit(Changes(0, None, reset="bootstrap failed"))
+            raise
+
+    def _load(self, place: Place) -> None:
+        admits = None if self._selection.everything else self._selection.admits
+        reading = Reading(place, self._manifest, admits)
         self._changes.reset = "bootstrap"
-        self._ambiguous = self._twice(place)
-        self._databases(place)
-        runs = Runs(self._partition_runs(place), layers.read(place, self._manifest))
-        for file in self._manifest.of_kind(rows.TABLES):
-            for row in rows.tables(place.read(file)):
-                self._table(row, runs)
-                if self._cost >= self._scope.chunk:
-                    self._commit()
+        self._ambiguous = reading.twice()
+        self._databases(reading.databases())
+        runs = reading.runs()
+        for row in reading.tables():
+            self._table(row, runs)
+            if self._cost >= self._scope.chunk:
+                self._commit()
         if runs.table_id is not None:
             raise SnapshotError(f"it has partitions of table {runs.table_id}, but not this table")
         self._changes.complete |= {targets.tables(*key) for key in self._lists}
         self._commit()
 
-    def _twice(self, place: Place) -> set[int]:
-        """Ids that occur twice, because a table was renamed while the snapshot was made. These tables are loaded from
-        the store."""
-        ids: Counter[int] = Counter()
-        if not self._manifest.exact:
-            for file in self._manifest.of_kind(rows.TABLES):
-                ids.update(rows.table_ids(place.read(file)))
-        return {table_id for table_id, times in ids.items() if times > 1}
-
-    def _partition_runs(self, place: Place) -> Iterator[PartitionRun]:
-        for file in self._manifest.of_kind(rows.PARTITIONS):
-            yield from rows.partitions(place.read(file))
-
-    def _databases(self, place: Place) -> None:
+    def _databases(self, records: Iterable[DatabaseRecord]) -> None:
         """All databases, in the first commit: a list of databases is complete or missing."""
-        for file in self._manifest.of_kind(rows.DATABASES):
-            for record in rows.databases(place.read(file)):
-                key = record.catalog, record.name
-                self._changes.databases[key] = record
-                self._changes.complete.add(targets.databases(record.catalog))
-                if not record.remote:  # a remote database lists what its source has
-                    self._lists.append(key)
+        for record in records:
+            key = record.catalog, record.name
+            self._changes.databases[key] = record
+            self._changes.complete.add(targets.databases(record.catalog))
+            if not record.remote:  # a remote database lists what its source has
+                self._lists.append(key)
         marks = self._manifest.marks
         if marks is not None:
             self._changes.marks = {targets.FUNCTIONS: marks.functions, targets.CATALOGS: marks.catalogs}

@@ -30,7 +30,7 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
-from hms_cache_proxy.follower.bootstrap import Bootstrap, LoadScope
+from hms_cache_proxy.follower.bootstrap import Bootstrap, BootstrapEnded, LoadScope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
@@ -282,7 +282,7 @@ class Runner:
     def _still_wanted(self) -> None:
         self._report.heartbeat()
         if self._wakes.stopping:
-            raise SnapshotError("this process has been told to end")
+            raise BootstrapEnded("this process has been told to end")
 
     def _expire(self) -> None:
         """Turns the fences of dead processes, and of writes whose outcome never became known, into tickets."""

@@ -8,11 +8,13 @@ the cache. A directory without a manifest is not a snapshot: its writer did not 
      "events": {"before": 17, "after": 17}, "exact": true, "fingerprint": hash of event 17's row,
      "marks": {"functions": hex, "catalogs": hex, "databases": hex} or null,
      "counts": {"databases": 1, "tables": 2, "partitions": 3, "transactional_tables": 0},
-     "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex}, ...]}
+     "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex},
+               {"kind": "partitions", ..., "first": 41, "last": 57}, ...]}
 
 `before` is the last event before the first query, `after` the last event after the last query. Objects are as of some
 event between them, so a reader follows the log from `before`, and serves nothing before it has reached `after`. If all
-queries saw one state (`exact`), the two are equal. Files of a kind are in the order of their rows.
+queries saw one state (`exact`), the two are equal. Files of a kind are in the order of their rows. `first` and `last`
+are the table ids of the first and the last row of a file of partitions.
 
 An increment has databases and tables of its own. Its partitions are files of the last full snapshot, with
 the names `../snapshot-.../partitions/...`, and those of kind `changes`, oldest first, of each increment since
@@ -43,13 +45,15 @@ _WORDS: Final = {**WORDS, "exact": "of another kind of store"}
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file. `name`: relative to the manifest's directory."""
+    """A file. `name`: relative to the manifest's directory. `first`, `last`: table ids, None if they are not known."""
 
     kind: str
     name: str
     rows: int
     bytes: int
     sha256: str
+    first: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,9 @@ class Manifest:
                 "databases": _hex(marks.databases),
             },
             "counts": self.counts,
-            "files": [asdict(file) for file in self.files],
+            "files": [
+                {name: value for name, value in asdict(file).items() if value is not None} for file in self.files
+            ],
         }
         return json.dumps(document, indent=1).encode() + b"\n"
 

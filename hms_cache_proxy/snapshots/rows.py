@@ -120,6 +120,16 @@ class TableRow:
     write_ids: WriteIds | None = None
 
 
+class OutlinedTable(NamedTuple):
+    """A table's name and id; `loaded`: it has a record; `partitioned`: with partition keys."""
+
+    database: bytes
+    name: bytes
+    table_id: int
+    loaded: bool
+    partitioned: bool
+
+
 class PartitionRun:
     """Consecutive rows of one table's partitions. `unfit`: why the cache cannot hold them; None if it can."""
 
@@ -289,11 +299,11 @@ def partitioned(file: bytes) -> Iterator[tuple[bytes, bytes, bytes, int, bool]]:
                 yield row[:-1]
 
 
-def table_ids(file: bytes) -> Iterator[int]:
-    """The ids in a file of tables, without tables that are only listed."""
-    for columns in _batches(file, TABLES):
-        ids, bodies = columns.column("table_id").to_pylist(), columns.column("body").is_valid().to_pylist()
-        yield from (table_id for table_id, there in zip(ids, bodies, strict=True) if there)
+def listed(file: bytes) -> Iterator[OutlinedTable]:
+    """The tables in a file of tables, without decoding them."""
+    for columns in _batches(file, TABLES, wanted=["database", "name", "table_id", "transactional", "partition_keys"]):
+        for database, name, table_id, transactional, keys in _tuples(columns):
+            yield OutlinedTable(database, name, table_id, transactional is not None, bool(keys))
 
 
 def partitions(file: bytes) -> Iterator[PartitionRun]:
@@ -324,7 +334,7 @@ def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
             begin = at
 
 
-def _batches(file: bytes, kind: str, alike: Iterable[str] = ()) -> Iterator[Any]:
+def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence[str] | None = None) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
 
@@ -333,7 +343,7 @@ def _batches(file: bytes, kind: str, alike: Iterable[str] = ()) -> Iterator[Any]
         names = opened.schema_arrow.names
         if names not in ([*COLUMNS[kind]], [name for name in COLUMNS[kind] if name not in ADDED]):
             raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
-        yield from opened.iter_batches(batch_size=_BATCH)
+        yield from opened.iter_batches(batch_size=_BATCH, columns=wanted)
     except pyarrow.ArrowException as error:
         raise SnapshotError(f"a file of {kind} cannot be read: {error}") from error
 

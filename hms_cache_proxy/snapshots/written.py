@@ -34,6 +34,9 @@ class FileWriter:
         self._sink = io.BytesIO()
         self._parquet: Any = None
         self._rows = 0
+        self._ids = _table_id(kind)
+        self._first: int | None = None
+        self._last: int | None = None
         self.files: list[File] = []
 
     def add(self, row: tuple[Any, ...]) -> None:
@@ -59,6 +62,9 @@ class FileWriter:
             self._parquet = pyarrow.parquet.ParquetWriter(self._sink, rows.schema(self._kind), compression="zstd")
         self._parquet.write_batch(rows.batch(self._kind, self._waiting))
         self._rows += len(self._waiting)
+        if self._ids is not None:
+            self._first = self._waiting[0][self._ids] if self._first is None else self._first
+            self._last = self._waiting[-1][self._ids]
         self._waiting = []
 
     def _end_file(self) -> None:
@@ -68,5 +74,12 @@ class FileWriter:
         data = self._sink.getvalue()
         name = f"{self._stem}-{uuid.uuid4().hex[:12]}.parquet"
         self._place.write(name, data)
-        self.files.append(File(self._kind, name, self._rows, len(data), hashlib.sha256(data).hexdigest()))
+        digest = hashlib.sha256(data).hexdigest()
+        self.files.append(File(self._kind, name, self._rows, len(data), digest, self._first, self._last))
         self._sink, self._parquet, self._rows = io.BytesIO(), None, 0
+        self._first = self._last = None
+
+
+def _table_id(kind: str) -> int | None:
+    """The column of the table's id, if a reader may skip files of this kind."""
+    return list(rows.COLUMNS[kind]).index("table_id") if kind == rows.PARTITIONS else None

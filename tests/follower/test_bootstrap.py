@@ -6,6 +6,7 @@ That files made by Spark give the cache that a prewarm gives: tests/pipeline.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +23,12 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.follower.bootstrap import LoadScope, _Filling
+from hms_cache_proxy.follower.bootstrap import BootstrapEnded, LoadScope, _Filling
 from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.snapshots.reading import Reading
 from hms_cache_proxy.snapshots.rows import TableRow, WriteIds
 from hms_cache_proxy.store.protocol import Marks, TableRecord
 from tests.cache.records import IDENTITY, database, days, flat_table, table
@@ -49,7 +51,8 @@ class Files:
         path.parent.mkdir(exist_ok=True)
         pyarrow.parquet.write_table(pyarrow.Table.from_batches([rows.batch(kind, values)]), path)
         data = path.read_bytes()
-        self.files.append(File(kind, name, len(values), len(data), hashlib.sha256(data).hexdigest()))
+        ends = (values[0][1], values[-1][1]) if kind == rows.PARTITIONS else (None, None)
+        self.files.append(File(kind, name, len(values), len(data), hashlib.sha256(data).hexdigest(), *ends))
 
     def manifest(self) -> Manifest:
         marks = Marks(b"functions", b"catalogs", b"databases")
@@ -148,6 +151,99 @@ def test_only_what_is_included(fill: Fill) -> None:
     assert (filling.tables, filling.partitions) == (1, 3)
     assert entry(reader, b"a_large").reason_not_loaded == "excluded"
     assert entry(reader, b"d_small").partition_count == 3
+
+
+class Counted(Place):
+    """Records which files are read."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.names: list[str] = []
+
+    def read(self, file: File) -> bytes:
+        self.names.append(file.name)
+        return super().read(file)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("include", "skipped"),
+    [
+        ((), []),
+        (("sales.a_*",), ["partitions/part-5"]),
+        (("sales.d_*",), ["partitions/part-3", "partitions/part-5"]),
+        (("sales.f_*",), ["partitions/part-3"]),
+        (("sales.b_*", "sales.c_*"), ["partitions/part-3", "partitions/part-5"]),
+        (("other.*",), ["partitions/part-3", "partitions/part-4", "partitions/part-5"]),
+    ],
+)
+def test_each_file_is_read_once_and_only_if_it_is_needed(
+    made: tuple[Path, Manifest], tmp_path: Path, include: tuple[str, ...], skipped: list[str], exact: bool
+) -> None:
+    place, manifest = Counted(str(made[0])), replace(made[1], exact=exact)
+    with StatePage(tmp_path / "state", create=True) as page:
+        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
+        _Filling(writer, manifest, LoadScope(include, (), 1 << 30, 10), lambda: None).run(place)
+        writer.close()
+    assert sorted(place.names) == sorted({file.name for file in manifest.files} - set(skipped))
+
+
+def test_a_file_whose_tables_are_not_named_is_read(made: tuple[Path, Manifest]) -> None:
+    """Or whose first table has been dropped since: an increment has the files of an earlier snapshot."""
+    for file in made[1].of_kind(rows.PARTITIONS):
+        for other in (replace(file, first=None, last=None), replace(file, first=10**6)):
+            manifest, place = replace(made[1], files=(*made[1].of_kind(rows.TABLES), other)), Counted(str(made[0]))
+            reading = Reading(place, manifest, lambda database, name: False)
+            next(reading.runs().of(other.last or 0), None)
+            assert other.name in place.names
+
+
+def flipped(directory: Path, name: str) -> None:
+    path = directory / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_after_a_flipped_byte_the_cache_is_empty(
+    made: tuple[Path, Manifest], tmp_path: Path, number: int, chunk: int
+) -> None:
+    """In whichever file it is, and whatever has been committed when it is read."""
+    directory, manifest = tmp_path / "copy", made[1]
+    shutil.copytree(made[0], directory)
+    flipped(directory, manifest.files[number].name)
+    with StatePage(tmp_path / "state", create=True) as page:
+        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
+        with pytest.raises(SnapshotError, match=f"the checksum of {manifest.files[number].name} is wrong"):
+            _Filling(writer, manifest, LoadScope((), (), 1 << 30, chunk), lambda: None).run(Place(str(directory)))
+        assert (writer.meta.cursor, writer.counts()) == (0, {"databases": 0, "tables": 0, "partitions": 0})
+        reader = CacheReader(tmp_path / "cache", page)
+        assert set(dump(reader)) == {"meta"}
+        with reader.snapshot() as cache:
+            assert not cache.complete(targets.databases(b"hive"))
+        _Filling(writer, manifest, LoadScope((), (), 1 << 30, chunk), lambda: None).run(Place(str(made[0])))
+        assert writer.counts()["partitions"] == 95 + 3 + 40, "another one can be loaded"
+        reader.close()
+        writer.close()
+
+
+def test_what_is_loaded_stays_when_the_process_is_to_end(made: tuple[Path, Manifest], tmp_path: Path) -> None:
+    commits = 0
+
+    def alive() -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 5:
+            raise BootstrapEnded("the end")
+
+    with StatePage(tmp_path / "state", create=True) as page:
+        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
+        with pytest.raises(BootstrapEnded):
+            _Filling(writer, made[1], LoadScope((), (), 1 << 30, 10), alive).run(Place(str(made[0])))
+        assert writer.meta.cursor == 5 and writer.counts()["databases"] == 2
+        writer.close()
 
 
 def test_a_table_that_was_renamed_between_two_states(tmp_path: Path) -> None:

@@ -150,6 +150,28 @@ def test_what_an_increment_needs_is_kept(published: Published) -> None:
     assert published.names == [newest.rpartition("/")[2]]
 
 
+def test_a_damaged_file_that_is_read_late(published: Published, follow: Follow) -> None:
+    """What was loaded before it goes, and everything is loaded from the database."""
+    world, uri = published.world, published.full()
+    place, made = Path(Place(uri).uri.removeprefix("file://")), manifest_of(uri)
+    path = place / made.of_kind(rows.PARTITIONS)[-1].name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    followed = follow(world.metastore, bootstrap=uri, follower__prewarm_chunk=7)
+    followed.loaded()
+    assert "the checksum of partitions/" in followed.report()["bootstrap"]["refused"]
+    assert followed.report()["last_reset"]["reason"] == "first_start"
+    Comparison(followed, world.oracle, "random_").all()
+
+
+def test_files_of_partitions_name_their_tables(published: Published) -> None:
+    uri = published.full()
+    for file in manifest_of(uri).of_kind(rows.PARTITIONS):
+        ids = [run.table_id for run in rows.partitions(Place(uri).read(file))]
+        assert (file.first, file.last) == (ids[0], ids[-1])
+
+
 def refused(published: Published, words: str) -> None:
     before = published.names
     with pytest.raises(NoIncrement, match=words):
