@@ -1,4 +1,4 @@
-"""`hms-cache-proxy snapshot build | publish | query`."""
+"""`hms-cache-proxy snapshot build | publish | query | diff`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _connections = click.option(
 
 @click.group()
 def snapshot() -> None:
-    """Make and query snapshots of a whole catalog in Parquet files, with Spark (docs/pipeline.md).
+    """Make, query and compare snapshots of a whole catalog in Parquet files (docs/pipeline.md).
 
     A new proxy can fill its cache from a snapshot (`serve --bootstrap URI`) instead of the database.
     """
@@ -105,6 +105,28 @@ def query(sql: str, uri: str, limit: int, as_json: bool, spark: SparkOptions) ->
         _show(columns, rows)
     if more:
         click.echo(f"only the first {limit:,} rows are shown; --limit N shows more", err=True)
+
+
+@snapshot.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def diff(a: str, b: str, as_json: bool) -> None:
+    """Show what differs from snapshot A to snapshot B: databases, tables, and numbers of partitions. Without Spark.
+
+    A and B are snapshots, or directories of published snapshots, of which the newest is taken.
+    """
+    from hms_cache_proxy.cli.snapshot_diff import document, lines
+    from hms_cache_proxy.snapshots.difference import difference
+    from hms_cache_proxy.snapshots.place import newest
+
+    before, after = newest(a), newest(b)
+    found = difference(before, after)
+    if as_json:
+        click.echo(json.dumps(document(before, after, found)))
+        return
+    for line in lines(before, after, found):
+        click.echo(line)
 
 
 def _show(columns: list[str], rows: list[dict[str, Any]]) -> None:

@@ -23,11 +23,10 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.session import data_frame, failures
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
-from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.snapshots.place import Place, newest
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import PartitionRecord, Statistics, TableRecord
 from hms_cache_proxy.wire import spec
@@ -86,15 +85,6 @@ _VIEWS: Final = {
 }
 
 _OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
-
-
-def newest(uri: str) -> tuple[Place, Manifest]:
-    """The snapshot at a URI, or the newest of those below it. Raises SnapshotError."""
-    for place in Place(uri).snapshots():
-        manifest = place.manifest()
-        if manifest is not None:
-            return place, manifest
-    raise SnapshotError(f"{uri} has no snapshot")
 
 
 def query(spark: SparkSession, uri: str, text: str, limit: int) -> tuple[list[str], list[dict[str, Any]]]:

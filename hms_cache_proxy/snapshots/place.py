@@ -141,6 +141,15 @@ class Place:
             raise SnapshotError(f"{words.format(self.uri)}: {error}") from error
 
 
+def newest(uri: str) -> tuple[Place, Manifest]:
+    """The snapshot at a URI, or the newest of those below it. Raises SnapshotError."""
+    for place in Place(uri).snapshots():
+        found = place.manifest()
+        if found is not None:
+            return place, found
+    raise SnapshotError(f"{uri} has no snapshot")
+
+
 def as_uri(place: str) -> str:
     """The URI of a place, which is a URI or a path."""
     return place.rstrip("/") if "://" in place or place.startswith("file:") else Path(place).absolute().as_uri()

@@ -14,8 +14,9 @@ from hms_cache_proxy.pipeline import publish
 from hms_cache_proxy.pipeline.increment import NoIncrement
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.snapshots import layers, rows
+from hms_cache_proxy.snapshots.difference import SnapshotDifference, difference
 from hms_cache_proxy.snapshots.manifest import Manifest
-from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.snapshots.place import Place, newest
 from tests.follower.harness import Comparison
 from tests.pipeline.conftest import Follow, World, make_world
 from tests.pipeline.test_bootstrap import same
@@ -105,9 +106,11 @@ def contents(uri: str) -> dict[Any, Any]:
 
 def equal(published: Published, uri: str) -> int:
     """An increment and a full build; returns the number of records."""
-    left, right = contents(uri), contents(published.full("-full"))
+    full = published.full("-full")
+    left, right = contents(uri), contents(full)
     wrong = [key for key in {**left, **right} if left.get(key) != right.get(key)]
     assert not wrong, [(key, left.get(key), right.get(key)) for key in wrong[:3]]
+    assert difference(newest(uri), newest(full)) == SnapshotDifference()
     return len(left)
 
 
@@ -146,8 +149,8 @@ def test_what_an_increment_needs_is_kept(published: Published) -> None:
     needed = manifest_of(made[-1]).elsewhere
     assert made[0].rpartition("/")[2] in needed and published.names == sorted({*needed, made[-1].rpartition("/")[2]})
     assert equal(published, made[-1]) > 300
-    newest = published.full(keep=1)
-    assert published.names == [newest.rpartition("/")[2]]
+    last = published.full(keep=1)
+    assert published.names == [last.rpartition("/")[2]]
 
 
 def test_a_damaged_file_that_is_read_late(published: Published, follow: Follow) -> None:
