@@ -37,7 +37,7 @@ class WriteEnding(Enum):
     UNLOGGED = "unlogged"  # the same, and no event tells other proxies of it
     UNKNOWN = "unknown"  # it may or may not happen
     CANCELLED = "cancelled"  # it never happens
-    MISSED = "missed"  # it was over before it could be recorded
+    MISSED = "missed"  # it was over before it could be recorded, or before peers were told of it
 
 
 class Barrier(Protocol):

@@ -129,9 +129,10 @@ class Dispatcher:
         """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore answers."""
         self._outage = outage
 
-    def has_peers(self, tell: Callable[[PeerRequest], None]) -> None:
-        """There are other proxies; `tell` tells them what has no answer."""
-        self._shared.fleet, self._shared.tell = True, tell
+    def has_peers(self, tell: Callable[[PeerRequest], None], alone: Callable[[int], bool]) -> None:
+        """There are other proxies; `tell` tells them what has no answer, `alone` says whether a write has left without
+        them."""
+        self._shared.fleet, self._shared.tell, self._shared.alone = True, tell, alone
 
     def settle(self) -> None:
         """What could not be recorded is, once there is room; what nobody waits for any more is forgotten."""

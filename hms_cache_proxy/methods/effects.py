@@ -38,6 +38,7 @@ from .patience import Patience
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
 SHARED_READ = 1  # LockType
+LEFT = (WriteEnding.FINISHED, WriteEnding.UNLOGGED)
 HELD_WRITE_BYTES = 1 << 20
 """Replies to writes, locks and session calls are held back up to this size, to see how the calls ended."""
 
@@ -67,6 +68,9 @@ class EffectsContext:
 
     tell: Callable[[PeerRequest], None] = lambda request: None
     """Tells them what has no answer."""
+
+    alone: Callable[[int], bool] = lambda number: False
+    """Has the write with this fence left without a word of the peers' process?"""
 
     def fence_now(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
         """Give no client a hit on these until the cache has everything that was true of them before now."""
@@ -244,6 +248,8 @@ class FencedWrite(Pending):
     def _end(self, ending: WriteEnding) -> None:
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
+        if guard.mark is not None and self.shared.alone(guard.mark) and ending in LEFT:
+            ending = WriteEnding.MISSED
         self.shared.guards.end(guard, ending)
         if self.shared.fleet and guard.mark is not None and ending is not WriteEnding.UNKNOWN:
             kind = PeerAsk.CANCELLED if ending is WriteEnding.CANCELLED else PeerAsk.OVER

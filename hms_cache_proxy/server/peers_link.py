@@ -5,8 +5,9 @@ gone, or because something could not be recorded, the words of the state page de
 leases that this proxy had given when it was asked have run out, and writes may leave at all. This is safe because what
 a question is about (a fence, a note) is recorded before the question is asked, and the process raises the word before
 it reads the records and gives a lease (fleet.py): whoever gets a lease later is told first. While something cannot be
-recorded, no lease is given. So no question waits for longer than the longest lease, or for as long as a young proxy
-waits for its peers. Must not know: the protocol between proxies. Owner: the worker's loop.
+recorded, no lease is given. A write that has left by the page may be over before the process hears of it: then its
+fence stands no more, and a note takes its place (`alone`). So no question waits for longer than the longest lease, or
+for as long as a young proxy waits for its peers. Must not know: the protocol between proxies. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Literal, Protocol, cast
 
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.peers.requests import ANSWER, PeerRequest
+from hms_cache_proxy.peers.requests import ANSWER, PeerAsk, PeerRequest
 
 RETRY_S = 0.05
 AnsweredBy = Literal["process", "page"]
@@ -61,6 +62,8 @@ class PeersLink(asyncio.Protocol):
         self._waiting: dict[int, _Question] = {}
         self._tokens = 0
         self._buffer = bytearray()
+        self._alone: set[int] = set()
+        """Fences of writes that have left by the page."""
 
     def ask(self, request: PeerRequest, answered: Callable[[], None]) -> None:
         """Call `answered` when nothing has to wait any more."""
@@ -76,6 +79,12 @@ class PeersLink(asyncio.Protocol):
     def _send(self, request: PeerRequest, token: int) -> None:
         if self._transport is not None and request.recorded:
             self._transport.write(request.pack(token))
+
+    def alone(self, number: int) -> bool:
+        """A write is over: has it left by the page? Then peers may not have been told of its fence."""
+        alone = number in self._alone
+        self._alone.discard(number)
+        return alone
 
     async def run(self) -> None:
         """Stay connected; runs until it is cancelled."""
@@ -116,5 +125,7 @@ class PeersLink(asyncio.Protocol):
     def _answer(self, token: int, by: AnsweredBy) -> None:
         question = self._waiting.pop(token, None)
         if question is not None:
+            if by == "page" and question.request.kind is PeerAsk.WRITE:
+                self._alone.add(question.request.number)
             self.waited(by, (self._clock_ns() - question.asked_ns) / 1e9)
             question.answered()

@@ -406,7 +406,7 @@ def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
         write_age_ns = fleet_times(config.peers).write_age_ns
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
         hub.peers.waited = partial(_waited, hub)
-        cache.dispatcher.has_peers(hub.peers.tell)
+        cache.dispatcher.has_peers(hub.peers.tell, hub.peers.alone)
         hub.spawn(hub.peers.run(), "ask peers")
     if cache is not None:
         asyncio.get_running_loop().add_reader(cache.waker.fileno(), cache.hear, hub)

@@ -37,7 +37,8 @@ class Told:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.told: list[PeerRequest] = []
-        bench.dispatcher.has_peers(self.told.append)
+        self.alone: set[int] = set()
+        bench.dispatcher.has_peers(self.told.append, self.alone.__contains__)
         bench.page[Slot.PEERS_SETTLED] = 1
 
     def forward(self, message: bytes) -> Forward:
@@ -109,6 +110,18 @@ def test_a_write_that_is_not_executed(worker: Told) -> None:
     assert other is not None
     again.pending.failed(False)
     assert worker.told == [PeerRequest(PeerAsk.CANCELLED, one.number) for one in (asked, other)]
+
+
+def test_a_write_that_has_left_without_a_word_of_the_process(worker: Told) -> None:
+    """Once it is over its fence is not told of any more: a note is, before the next lease."""
+    forward = worker.forward(DROP)
+    asked = forward.pending.leaving()
+    assert asked is not None
+    worker.alone.add(asked.number)
+    worker.answered(forward, message_header(b"drop_table", MessageType.REPLY, 0) + b"\0")
+    assert worker.notes() == [Note(NoteKind.MISSED, asked.targets)]
+    assert list(worker.bench.fences.standing().values()) == ["finite"]
+    assert worker.told == [PeerRequest(PeerAsk.OVER, asked.number)]
 
 
 def test_a_write_of_unknown_outcome_is_not_over(worker: Told) -> None:

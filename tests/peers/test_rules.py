@@ -322,6 +322,33 @@ def a_write_that_could_not_be_recorded(*faults: str) -> None:
     world.read(b, SILENT)
 
 
+def a_write_that_is_over_before_the_process_hears_of_it(*faults: str) -> None:
+    """b's last lease has run out, so the worker of a decides by the page; then b gets a lease."""
+    world = pair(*faults)
+    a, b = world.proxies
+    cut(world, b, a)
+    later(world, 600, a)
+    later(world, 200, b)
+    world.slow = True
+    world.connect(b, a.name)
+    way = link(world, b, a)
+    world.deliver(way, down=False)
+    while way.down:
+        world.deliver(way, down=True)
+    world.begin_step(b)
+    world.end_step(b)
+    write = world.write(a, LOGGED)
+    a.worker.look()
+    world.leave(write)
+    world.apply(write)
+    a.worker.look()
+    world.finish(write)
+    while way.up or way.down:
+        world.deliver(way, down=not way.up)
+    assert world.hit_allowed(b)
+    world.read(b, LOGGED)
+
+
 STORIES: dict[str, Callable[..., None]] = {
     "no_owed": a_missed_lock,
     "early_clock": a_clock_read_early,
@@ -329,6 +356,7 @@ STORIES: dict[str, Callable[..., None]] = {
     "no_hold": a_dead_writer,
     "overtaking": a_lease_that_overtakes_a_fence,
     "no_notes": a_lock_that_the_process_was_not_asked_about,
+    "left_alone": a_write_that_is_over_before_the_process_hears_of_it,
     "untold": a_write_that_could_not_be_recorded,
     "forgets_leases": a_writer_that_starts_again,
     "cold_restart": a_writer_that_forgets_its_fences,

@@ -129,6 +129,7 @@ class SimProxy:
         self.fleet = SimFleet(own, self.records, self.world.times)
         self.desk = WorkerDesk(self.fleet)
         self.dialling = set()
+        self.serve_until_ns = 0  # its first word
         self.stopped = False
         self.later.clear()
 
@@ -433,6 +434,8 @@ class World:
         if write.kind == "write" and not write.number:
             write.proxy.missed.append(write.target)
         elif write.kind == "write":
+            if write.proxy.worker.link.alone(write.number) and "left_alone" not in self.faults:
+                write.proxy.records.note(Note(NoteKind.MISSED, (write.target,)))
             write.proxy.records.finish(write.number, silent=write.target == SILENT)
             if "early_ticket" not in self.faults:
                 self._over(write)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime_ns
 
 import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.peers.requests import ANSWER, PeerAsk, PeerRequest
 from hms_cache_proxy.server.peers_link import PeersLink
 from tests.testbed.processes import SOON_S
 
@@ -71,6 +72,19 @@ def test_a_question_waits_for_leases_that_were_given_before_it(
     """... and not for those that are given later: their holders are told of its fence or note first."""
     left_s = asyncio.run(when_it_left(page, tmp_path / "peers.sock", request_))
     assert left_s is not None and left_s >= GIVEN_S
+
+
+def test_which_writes_have_left_by_the_page(page: StatePage, tmp_path: Path) -> None:
+    """Peers may not have been told of their fences."""
+    link = PeersLink(tmp_path / "peers.sock", page, write_age_ns=10**18)
+    page[Slot.GIVEN_UNTIL_NS] = from_now(60)
+    link.ask(replace(WRITE, number=6), lambda: None)
+    page[Slot.GIVEN_UNTIL_NS] = 0
+    for request in (WRITE, NOTED):
+        link.ask(request, lambda: None)
+    link.look()
+    link.data_received(ANSWER.pack(1))
+    assert [link.alone(number) for number in (6, WRITE.number, WRITE.number)] == [False, True, False]
 
 
 def test_nothing_leaves_before_this_proxy_is_settled(page: StatePage, tmp_path: Path) -> None:
