@@ -250,6 +250,11 @@ def lease_not_looked_at() -> None:
     swap(Gate, "lapsed", staticmethod(lambda until_ns: False))
 
 
+if "FLEET_TRACE" in os.environ:
+    import fleet_trace
+
+    fleet_trace.start(os.environ["FLEET_TRACE"])
+
 if "PLANTED_BUG" in os.environ:
     import planted_visibility  # noqa: F401
 

@@ -1,0 +1,92 @@
+"""The model of two proxies holds, and not without any of its rules; what simulated fleets do is a run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.peers.pair import RULES, Forbidden
+from tests.peers.pair_search import REDUNDANT, SCENARIOS, WHERE, search
+from tests.peers.scenarios import SCENARIOS as FLEETS
+from tests.peers.test_rules import STORIES
+from tests.peers.traced import Recorder
+from tests.peers.world import Stale
+
+SEEDS, STEPS = 2, 300
+CHANGING_LISTS = ("join", "cold", "orphan", "pipes_join")
+"""Fleets in which a proxy need not be in everybody's list: who must welcome whom is not judged there."""
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Recorder(patch)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_it_holds(scenario: str) -> None:
+    searched = search(scenario)
+    assert searched.trace is None
+    assert searched.hits > 100, "it says nothing where nothing is answered from the cache"
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in REDUNDANT])
+def test_without_a_rule_it_does_not(rule: str) -> None:
+    assert search(WHERE[rule], (rule,)).trace
+
+
+@pytest.mark.parametrize("rule", REDUNDANT)
+def test_two_rules_hold_each_other(rule: str) -> None:
+    assert search(WHERE[rule], (rule, REDUNDANT[rule])).trace
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_what_a_fleet_does_is_a_run_of_the_model(recorder: Recorder, name: str) -> None:
+    for seed in range(SEEDS):
+        FLEETS[name].run(5_000 + seed, STEPS)
+        counts = recorder.replay(fixed=name not in CHANGING_LISTS).counts
+        assert counts["received"] > 10 and counts["step_ends"] > 5
+
+
+@pytest.mark.parametrize("rule", ["left_alone", "forgets_leases", "no_hold", "overtaking"])
+def test_a_story_without_a_rule_is_none(recorder: Recorder, rule: str) -> None:
+    STORIES[rule]()
+    recorder.replay(fixed=True)
+    with pytest.raises(Stale):
+        STORIES[rule](rule)
+    with pytest.raises(Forbidden):
+        recorder.replay(fixed=True)
+
+
+SEEN_AS = {
+    "no_wait": "no_wait",
+    "fence_after": "no_wait",
+    "no_expiry": "no_wait",
+    "early_ticket": "early_ticket",
+    "running_step": "running_step",
+    "no_lease": "late_lease",
+    "receiver_clock": "no_lease",
+    "old_lease": "no_lease",
+    "no_replay": "no_replay",
+    "no_hold": "no_hold",
+    "no_catching_up": "no_wait",
+}
+"""Faults of a simulated fleet, and the rule of the model that its trace breaks first."""
+
+
+@pytest.mark.parametrize("fault", SEEN_AS)
+def test_a_fleet_without_a_rule_is_seen(recorder: Recorder, fault: str) -> None:
+    """Mostly before a read shows it."""
+    fleet = FLEETS["pipes" if fault == "no_catching_up" else "pair"]
+    for seed in range(60):
+        try:
+            fleet.run(seed, STEPS, (fault,))
+        except Stale:
+            pass
+        try:
+            recorder.replay(fixed=True)
+        except Forbidden as error:
+            assert error.rule == SEEN_AS[fault]
+            return
+    raise AssertionError("its traces are runs of the model")
