@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
+from hms_cache_proxy.consistency.fences import HOLD_NS
+from hms_cache_proxy.peers.terms import FleetTimes
 from tests.history.fleet import LEASES_S, Fleet, fleet, leased
 from tests.history.registers import TableParameter
 from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
 from tests.history.test_history import hits, told_hits
 from tests.lengths import MOST, by_tier
+from tests.peers.pair_replay import Event, Replay
+from tests.proxy import PLANTED as PLANTED_BUGS
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -127,6 +133,45 @@ def test_planted_bug_shows(
             finally:
                 for pid in followers:
                     os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_proxies_do_is_a_run_of_the_model(
+    new_metastore: Callable[..., Metastore],
+    new_proxy: Callable[..., Proxy],
+    three: Fleet,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Their messages, fences, leases and writes (tests/peers/pair.py), while connections break and are silent."""
+    monkeypatch.setenv("FLEET_TRACE", str(tmp_path / "trace"))
+    monkeypatch.setenv("PYTHONPATH", str(PLANTED_BUGS))
+    metastore = new_metastore("embedded")
+    proxies = [new_proxy(metastore, settings={"WORKERS": "1", **one}) for one in three.settings]
+    leased(proxies)
+    register = TableParameter("default", "traced")
+    with MetastoreClient(*proxies[0].address) as client:
+        register.create(client)
+    for version in range(1, 10):
+        if version == 4:
+            three.between[0].cut()
+        elif version in (5, 7):
+            (three.between[1].stall if version == 5 else three.between[1].restore)()
+        with MetastoreClient(*proxies[version % PROXIES].address) as client:
+            register.write(client, version)
+    replay = Replay(hold=HOLD_NS, write_age=FleetTimes(list_lag_ns=0).write_age_ns, outlasted=FleetTimes().outlasted)
+    replay.run(traced(tmp_path))
+    print(replay.counts)
+    assert len(replay.pairs) == PROXIES * (PROXIES - 1)
+    assert replay.counts["goes"] >= 10 and replay.counts["holds"] >= 10 and replay.counts["serves"] >= 10
+
+
+def traced(directory: Path) -> list[Event]:
+    """What all processes have written down, in order: they have one clock."""
+    lines = [line for file in sorted(directory.glob("trace.*")) for line in file.read_text().splitlines()]
+    return sorted((tuple(json.loads(line)) for line in lines), key=lambda event: event[0])
 
 
 def cached(register: TableParameter, proxy: Proxy) -> bool:
