@@ -173,6 +173,14 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "Lines of the audit log: written, dropped (overflow) or lost (failed), as for the access log.",
     ),
+    Metric(
+        "hms_proxy_traced_calls_total",
+        "counter",
+        ("result",),
+        "worker",
+        "Calls chosen for a trace: exported; not taken by the collector (failed); or without a trace because more were"
+        " chosen than can be exported (overflow).",
+    ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
     Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
     Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event whose changes are in the cache."),

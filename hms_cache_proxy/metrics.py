@@ -149,6 +149,7 @@ class WorkerMetrics:
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
         self._logged = _counter("hms_proxy_access_log_lines_total", registry)
         self._audited = _counter("hms_proxy_audit_log_lines_total", registry)
+        self._traced = _counter("hms_proxy_traced_calls_total", registry)
         self._recorded = _counter("hms_proxy_recorded_total", registry)
         self._ttl_lookups = _counter("hms_proxy_ttl_lookups_total", registry)
         self._ttl_loads = _counter("hms_proxy_ttl_loads_total", registry)
@@ -229,6 +230,10 @@ class WorkerMetrics:
     def audit_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
         """Lines of the audit log were written, or not."""
         self._audited.labels(result).inc(lines)
+
+    def traced(self, result: Literal["exported", "failed", "overflow"], calls: int) -> None:
+        """Spans of calls were exported, or not."""
+        self._traced.labels(result).inc(calls)
 
     def recorded(self, result: Literal["kept", "too_large", "lost"], number: int = 1) -> None:
         """Results of reads were recorded, or not."""

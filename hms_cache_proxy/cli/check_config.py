@@ -9,6 +9,7 @@ import click
 
 from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_source
 from hms_cache_proxy.security import check
+from hms_cache_proxy.server import traces
 
 
 @click.command("check-config")
@@ -19,6 +20,7 @@ def check_config(file: str | None, as_json: bool, **given: object) -> None:
     config = load_config(file, given)
     require_source(config)
     check.files(config)
+    traces.check(config)
     if as_json:
         click.echo(json.dumps(config.shown(), indent=2))
         return

@@ -1,4 +1,5 @@
-"""The settings of what the proxy logs: the sections `[access_log]`, `[slow_log]`, `[audit_log]` and `[log]`.
+"""The settings of what the proxy logs: the sections `[access_log]`, `[slow_log]`, `[audit_log]`, `[traces]` and
+`[log]`.
 
 Must not know: what the values are used for.
 """
@@ -39,6 +40,19 @@ class AuditLogSection(Section):
     )
     max_bytes: Bytes = setting(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
     files: int = setting(10, ge=1, le=10_000, description="Files kept for each worker, including the current one.")
+
+
+@dataclass(frozen=True)
+class TracesSection(Section):
+    sample: float = setting(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the calls other than hits that get a trace; 0 = none. They are sent to"
+        " OTEL_EXPORTER_OTLP_ENDPOINT.",
+    )
+    sample_hits: float = setting(0.0, ge=0, le=1, description="Share of the hits that get a trace; 0 = none.")
+    show_users: bool = setting(False, description="Whether traces name the users.")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements
-from hms_cache_proxy.config.logs import AccessLogSection, AuditLogSection, LogSection, SlowLogSection
+from hms_cache_proxy.config.logs import AccessLogSection, AuditLogSection, LogSection, SlowLogSection, TracesSection
 from hms_cache_proxy.config.passwords import LdapSection, password_disagreements, takes_passwords
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
@@ -331,6 +331,7 @@ class Config(Section):
     access_log: AccessLogSection = AccessLogSection()
     slow_log: SlowLogSection = SlowLogSection()
     audit_log: AuditLogSection = AuditLogSection()
+    traces: TracesSection = TracesSection()
     log: LogSection = LogSection()
 
     @property

@@ -44,6 +44,7 @@ class LoggedCall:
     body: int
     complete: bool
     upstream_ns: int = 0
+    asked_ns: int = 0
 
 
 class Waiting(NamedTuple):
@@ -96,14 +97,23 @@ class LineFormatter:
         return f"{self._when}{said}{took_ns // 1000}{who}"
 
     def _say_hit(self, hit: HitLabel, head: bytes, size: int) -> str:
-        call = LoggedCall(hit.method, "hit", hit.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
-        said = self._whats[hit] = _say(call, head, size)
+        said = self._whats[hit] = _say(_call_of_hit(hit, head), head, size)
         return said
 
     def _say_who(self, peer: str, identity: bytes | None) -> str:
         said = f',"client":{json.dumps(peer)},"user":{json.dumps(user_of(identity))}{self._end}'
         self._whos[peer, identity] = said
         return said
+
+
+def call_of(waiting: Waiting) -> LoggedCall:
+    """The call that waits."""
+    what = waiting.what
+    return _call_of_hit(what, waiting.head) if isinstance(what, HitLabel) else what
+
+
+def _call_of_hit(hit: HitLabel, head: bytes) -> LoggedCall:
+    return LoggedCall(hit.method, "hit", hit.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
 
 
 def say_when(ms: int) -> str:

@@ -56,11 +56,14 @@ class AccessLog(LineLog[Waiting]):
         if len(self._waiting) >= self._most:
             self._overflow += 1
             return
-        request = observed.request
-        head = request.message[:HEAD_BYTES]
-        complete = request.spool is None and len(head) == len(request.message)
-        what = observed.label, observed.outcome, observed.reason
-        call = LoggedCall(*what, request.header.body, complete, observed.upstream_ns)
-        self._waiting.append(
-            Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)
-        )
+        self._waiting.append(waiting(session, took_ns, observed))
+
+
+def waiting(session: ClientSession, took_ns: int, observed: Observe) -> Waiting:
+    """A call that the hot path has not answered, as its line or its span needs it."""
+    request = observed.request
+    head = request.message[:HEAD_BYTES]
+    complete = request.spool is None and len(head) == len(request.message)
+    what = observed.label, observed.outcome, observed.reason
+    call = LoggedCall(*what, request.header.body, complete, observed.upstream_ns, observed.asked_ns)
+    return Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)

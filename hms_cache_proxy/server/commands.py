@@ -107,6 +107,9 @@ class Observe:
     reply: bytes = field(default=b"", compare=False)
     """The beginning of the reply (outbox.HEAD_BYTES), if there was one."""
 
+    asked_ns: int = field(default=0, compare=False)
+    """When the request was first sent to a metastore; 0: it was not."""
+
 
 @dataclass(slots=True)
 class UpstreamTrouble:

@@ -409,6 +409,8 @@ class Client(asyncio.Protocol):
             self._hub.audit_log.observed(self._session, command)
         if self._hub.slow_log is not None and took_ns >= self._hub.slow_log.slower_than_ns:
             self._hub.slow_log.observed(self._session, took_ns, command)
+        if self._hub.traces is not None:
+            self._hub.traces.observed(self._session, took_ns, command)
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)

@@ -25,6 +25,7 @@ from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.tops import Tops
+from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces
@@ -67,6 +68,7 @@ class Hub:
         self.access_log: AccessLog | None = None
         self.slow_log: AccessLog | None = None
         self.audit_log: AuditLog | None = None
+        self.traces: Traces | None = None
         self.tops: Tops | None = None
         self.peers: PeersLink | None = None
         self.decider = decider

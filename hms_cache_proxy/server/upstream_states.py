@@ -158,4 +158,4 @@ def observed(call: RelayedCall, outcome: Outcome, reason: str, outbox: Outbox, h
     """How the call is counted; `outbox`: of its reply, whose last byte arrived at `heard_ns`."""
     upstream_ns = heard_ns - call.asked_ns if call.asked_ns and outcome != "error" else 0
     what = call.forward.label, outcome, reason
-    return Observe(*what, call.began_ns, outbox.size, call.request, upstream_ns, outbox.head)
+    return Observe(*what, call.began_ns, outbox.size, call.request, upstream_ns, outbox.head, call.asked_ns)

@@ -50,6 +50,7 @@ from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.towards import towards_metastores
+from hms_cache_proxy.server import traces
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
@@ -118,6 +119,7 @@ def run(config: Config, index: int, listener: int) -> None:
         hub = _hub(config, protected, endpoints, member, metrics, budgets)
         hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
         hub.audit_log = _audit_log(config, index, metrics)
+        hub.traces = traces.opened(config, index, metrics)
         hits = deque[Sampled]() if cache is None else cache.dispatcher.samples
         hub.tops = Tops(paths.tops(config, index), hits, users=config.admin.show_users)
         uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer, sasl)))
@@ -357,9 +359,10 @@ async def _serve(
     metrics = hub.metrics
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    logs = [one for one in (hub.access_log, hub.slow_log, hub.audit_log) if one is not None]
+    logs = [one for one in (hub.access_log, hub.slow_log, hub.audit_log, hub.traces) if one is not None]
     if cache is not None:
-        for told in (hub.access_log, hub.audit_log):
+        of_hits = hub.traces if hub.traces is not None and hub.traces.of_hits else None
+        for told in (hub.access_log, hub.audit_log, of_hits):
             if told is not None:
                 cache.dispatcher.tell_hits(told.hit)
     gc.collect()
@@ -396,6 +399,8 @@ async def _serve(
     await hub.drain(config.drain_timeout_s)
     for one in logs:
         await one.flush()
+    if hub.traces is not None:
+        await hub.traces.close()
     log.info("worker ends", worker=hub.member.number)
 
 
@@ -482,7 +487,7 @@ async def _look(tops: Tops) -> None:
         await tops.look()
 
 
-async def _flush_log(some: LineLog[Any]) -> None:
+async def _flush_log(some: LineLog[Any] | traces.Traces) -> None:
     while True:
         await asyncio.sleep(FLUSH_INTERVAL_S)
         await some.flush()

@@ -23,7 +23,7 @@ from tests.testbed import ledger, objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
-EXTRAS = ("mysql", "bootstrap", "http", "pipeline")
+EXTRAS = ("mysql", "bootstrap", "http", "otel", "pipeline")
 INSTALL_S = 400
 COMMAND_S = 60
 JOB_S = 300
@@ -93,6 +93,7 @@ def test_commands_without_a_server(program: str, tmp_path: Path) -> None:
     assert "check-config" in run(program, "--help")
     shown = json.loads(run(program, "check-config", "--json", "--embedded", "--data-dir", str(tmp_path)))
     assert shown["data_dir"] == str(tmp_path), shown
+    assert run(program, "check-config", "--embedded", HMS_CACHE_PROXY_TRACES_SAMPLE="1")
 
 
 @pytest.fixture
