@@ -44,8 +44,9 @@ WHERE = {
 }
 """Where a rule shows that is left out."""
 
-REDUNDANT = {"no_replay": "catching_up"}
-"""A rule that another one holds: what a replay has not told is told before the first lease."""
+REDUNDANT = {"no_replay": "catching_up", "old_lease": "no_replay"}
+"""Rules that another one holds: what a replay has not told is told before the first lease; a lease of the last
+connection does no harm where a replay begins the next one."""
 
 
 class SearchedPair(Pair):
