@@ -22,6 +22,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
 
 from .decision import ClientSession, Decider, Decision, Serve
+from .refusal import refusal
 from .token_calls import BLOCKED, BY_KERBEROS, LOGIN, TOKENS, TokenCalls
 
 SET_UGI: Final = b"set_ugi"
@@ -87,15 +88,9 @@ class LoginDecider:
 
 
 def _refusal(header: Header, why: str) -> Serve:
-    """An exception that the method declares, or, where it declares none, of the protocol."""
     method = header.name.decode()
     text = f"hms-cache-proxy refuses {method}: {why}"
-    declared = next((row.name for row in spec.METHODS[method].result if row.type == "MetaException"), None)
-    if declared is None:
-        return _exception(header, ApplicationError.INTERNAL_ERROR, text)
-    error = spec.struct("MetaException")(message=text.encode())
-    body = spec.encode(spec.result(method)(**{declared: error}))
-    return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, method, "error", BLOCKED)
+    return Serve(refusal(method, header, text), method, "error", BLOCKED)
 
 
 def _exception(header: Header, kind: ApplicationError, text: str) -> Serve:

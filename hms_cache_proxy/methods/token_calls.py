@@ -20,6 +20,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.spec import Struct
 
 from .decision import ClientSession, Serve
+from .refusal import refusal
 
 GET, RENEW, CANCEL = b"get_delegation_token", b"renew_delegation_token", b"cancel_delegation_token"
 TOKENS: Final = frozenset((GET, RENEW, CANCEL))
@@ -47,7 +48,7 @@ class TokenCalls:
             token, success = self._do(header.name, caller, args)
         except WireError as error:
             log.warning("token call refused", method=method, user=login.user, peer=session.peer, why=str(error))
-            return refusal(header, str(error))
+            return Serve(refusal(method, header, str(error)), method, "error", BLOCKED)
         log.info(
             "token call",
             method=method,
@@ -73,14 +74,6 @@ class TokenCalls:
             found = self._issuer.renew(caller, text)
             return found, found.latest_ms
         return self._issuer.cancel(caller, text), None
-
-
-def refusal(header: Header, text: str) -> Serve:
-    """A MetaException, which all these calls declare."""
-    method = header.name.decode()
-    declared = next(row.name for row in spec.METHODS[method].result if row.type == "MetaException")
-    body = spec.encode(spec.result(method)(**{declared: spec.struct("MetaException")(message=text.encode())}))
-    return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, method, "error", BLOCKED)
 
 
 def _text(given: bytes | None) -> str:
