@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import ConfigError, WireError
-from hms_cache_proxy.security.mechanism import LoginFailed, LoginRefused, Step
+from hms_cache_proxy.security.mechanism import LoginFailed, LoginRefused, Step, content_bytes
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, named_layers
 
 MECHANISM: Final = "DIGEST-MD5"
@@ -31,7 +31,6 @@ _MAC_BYTES: Final = 10
 _ENDING: Final = b"\0\1"  # the type of a message, before its number
 _TRAILER_BYTES: Final = _MAC_BYTES + 6
 _OVERHEAD_BYTES: Final = 32  # of a wrapped message, by the widest count
-_LEAST_BYTES: Final = 1024  # of a wrapped message, whatever the other side says
 _DIRECTIVE: Final = re.compile(rb'\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))\s*(?:,|$)')
 _WORDS: Final = {b"auth": Layers.AUTH, b"auth-int": Layers.AUTH_INT, b"auth-conf": Layers.AUTH_CONF}
 _SIGNING: Final = b"Digest session key to %s signing key magic constant"
@@ -67,7 +66,7 @@ class DigestProtection:
 
     def __init__(self, session_key: bytes, layer: Layers, most_bytes: int, *, client: bool) -> None:
         self.layer = layer
-        self.most_bytes = max(min(most_bytes, MESSAGE_BYTES), _LEAST_BYTES) - _OVERHEAD_BYTES
+        self.most_bytes = content_bytes(most_bytes, _OVERHEAD_BYTES)
         ways = (_CLIENTS, _SERVERS) if client else (_SERVERS, _CLIENTS)
         self._out_key, self._in_key = (_md5(session_key + _SIGNING % way) for way in ways)
         self._sent = self._received = 0

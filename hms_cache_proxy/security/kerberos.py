@@ -12,12 +12,11 @@ from typing import Any
 
 from hms_cache_proxy.errors import ConfigError, WireError
 from hms_cache_proxy.security import gss
-from hms_cache_proxy.security.mechanism import LoginRefused, Step
+from hms_cache_proxy.security.mechanism import LoginRefused, Step, content_bytes
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, offer, parse_choice
 
 KEY = "kerberos.keytab"
 _OVERHEAD_BYTES = 256  # of a wrapped message; 60 with the ciphers of today
-_LEAST_BYTES = 1024  # of a wrapped message, whatever a client says
 
 
 class GssProtection:
@@ -29,7 +28,7 @@ class GssProtection:
         self._context = context
         self._errors = errors
         self.layer = layer
-        self.most_bytes = max(min(most_bytes, MESSAGE_BYTES), _LEAST_BYTES) - _OVERHEAD_BYTES
+        self.most_bytes = content_bytes(most_bytes, _OVERHEAD_BYTES)
 
     def wrap(self, message: bytes) -> bytes:
         """A message as the payload of a frame. WireError if the library refuses."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire.sasl import Layers
+from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers
 
+_LEAST_BYTES: Final = 1024  # of a wrapped message, whatever the other side says
 OF_HTTP: Final = ("jwt", "header")
 
 
@@ -44,6 +45,11 @@ class Step(NamedTuple):
 
     payload: bytes
     done: bool
+
+
+def content_bytes(said: int, overhead: int) -> int:
+    """The longest message that may be wrapped as one, if the other side takes frames of `said` bytes."""
+    return max(min(said, MESSAGE_BYTES), _LEAST_BYTES) - overhead
 
 
 class Protection(Protocol):
