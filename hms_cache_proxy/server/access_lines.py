@@ -25,6 +25,7 @@ from typing import NamedTuple
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
+from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.wire import spec
 
 HEAD_BYTES = 512  # of a request: the names that its rules read come first
@@ -141,6 +142,12 @@ def user_of(identity: bytes | None) -> str | None:
         return None
     name: bytes | None = row.user_name
     return None if name is None else name.decode("utf-8", "replace")[:USER_CHARACTERS]
+
+
+def head_of(request: Request) -> tuple[bytes, bool]:
+    """What is kept of a request, and whether that is all of it."""
+    head = request.message[:HEAD_BYTES]
+    return head, request.spool is None and len(head) == len(request.message)
 
 
 def object_of(method: str, message: bytes, body: int, *, complete: bool) -> tuple[str | None, int]:

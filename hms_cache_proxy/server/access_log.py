@@ -11,7 +11,7 @@ from random import random
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.server.access_lines import HEAD_BYTES, LineFormatter, LoggedCall, Waiting
+from hms_cache_proxy.server.access_lines import HEAD_BYTES, LineFormatter, LoggedCall, Waiting, head_of
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.line_log import WAITING_ITEMS, LineLog, LogKind
 from hms_cache_proxy.server.log_file import LogFile
@@ -62,8 +62,7 @@ class AccessLog(LineLog[Waiting]):
 def waiting(session: ClientSession, took_ns: int, observed: Observe) -> Waiting:
     """A call that the hot path has not answered, as its line or its span needs it."""
     request = observed.request
-    head = request.message[:HEAD_BYTES]
-    complete = request.spool is None and len(head) == len(request.message)
+    head, complete = head_of(request)
     what = observed.label, observed.outcome, observed.reason
     call = LoggedCall(*what, request.header.body, complete, observed.upstream_ns, observed.asked_ns)
     return Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)

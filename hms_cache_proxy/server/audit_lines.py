@@ -28,7 +28,7 @@ from hms_cache_proxy.wire.message import NEED_MORE, MessageType, parse_header
 REQUEST_BYTES: Final = 16 << 10  # of a request, whose names are read
 REPLY_BYTES: Final = 128  # of a reply: a header, and the number of elements of the first list
 MOST_OBJECTS: Final = 100  # in one line
-REMEMBERED_BYTES: Final = 512  # a longer request is read anew each time
+REMEMBERED_BYTES: Final = 512  # a longer request is read again each time
 REMEMBERED: Final = 10_000
 REFUSED: Final = REFUSALS | {BLOCKED, "no_write_id"}
 """Reasons of errors that are refusals of the proxy; other errors are failures."""

@@ -24,7 +24,7 @@ import structlog
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.hot import SAMPLED_EVERY, Sampled
-from hms_cache_proxy.server.access_lines import HEAD_BYTES, about, object_of, user_of
+from hms_cache_proxy.server.access_lines import about, head_of, object_of, user_of
 from hms_cache_proxy.server.commands import Observe
 
 COUNTERS: Final = 100  # of one list of one generation
@@ -131,8 +131,7 @@ class Tops:
             misses = stands_for if observed.outcome == "miss" else 0
             seconds = stands_for * observed.upstream_ns / 1e9
             request = observed.request
-            head = request.message[:HEAD_BYTES]
-            complete = request.spool is None and len(head) == len(request.message)
+            head, complete = head_of(request)
             name, tables = object_of(observed.label, head, request.header.body, complete=complete)
             numbers: dict[Measure, float] = {"calls": stands_for, "misses": misses, "seconds": seconds}
             self._add(name if tables == 1 else None, identity, numbers)
