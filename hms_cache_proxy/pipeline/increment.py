@@ -62,7 +62,7 @@ class NoIncrement(SnapshotError):
 class _Partitions:
     """What was read of one table's partitions."""
 
-    anew: bool = False
+    replaced: bool = False
     unfit: str | None = None
     upserts: dict[bytes, PartitionRecord] | None = None
     deletes: set[bytes] | None = None
@@ -165,16 +165,16 @@ class Increment:
     def _changes(self, base: Base, reading: StepReading) -> dict[int, _Partitions]:
         found: defaultdict[int, _Partitions] = defaultdict(_Partitions)
         for table_id in base.unloaded:
-            found[table_id].anew = True
+            found[table_id].replaced = True
         unfit = dict(line.split(": ", 1) for line in reading.unfit)
         self._collect(reading.changes, found)
-        whole = {id_ for id_, change in found.items() if change.upserts is not None and change.anew}
+        whole = {id_ for id_, change in found.items() if change.upserts is not None and change.replaced}
         for key, record in reading.changes.tables.items():
             if record is None or not record.partition_keys:
                 continue
             why = unfit.get(b".".join(key).decode("utf-8", "replace"))
             if why is not None:
-                found[record.table_id] = _Partitions(anew=True, unfit=why)
+                found[record.table_id] = _Partitions(replaced=True, unfit=why)
             elif record.table_id in base.unloaded and record.table_id not in whole:
                 raise NoIncrement(f"table {record.table_id} was renamed, and its partitions were not read")
         return found
@@ -185,12 +185,12 @@ class Increment:
         assert LOADING not in {stub.reason for stub in changes.stubs.values()}, "the queue is empty"
         for change in changes.partitions:
             table = found[change.table_id]
-            table.anew = table.anew or change.replace_all
+            table.replaced = table.replaced or change.replace_all
             table.upserts = {**(table.upserts or {}), **{one.name: one for one in change.upserts}}
             table.deletes = {*(table.deletes or ()), *change.deletes}
         for chunk in changes.chunks:
             table = found[chunk.table_id]
-            table.anew = True
+            table.replaced = True
             table.upserts = {**(table.upserts or {}), **{one.name: one for one in chunk.records}}
 
     # --- writing
@@ -252,7 +252,7 @@ def _written(place: Place, kind: str, of: Iterable[tuple[Any, ...]]) -> list[Fil
 
 def _change_rows(changes: dict[int, _Partitions]) -> Iterable[tuple[Any, ...]]:
     for table_id, table in sorted(changes.items()):
-        if table.anew:
+        if table.replaced:
             yield rows.change_row(layers.ALL, table_id)
         if table.unfit is not None:
             yield (*rows.unfit_row(0, table_id, table.unfit), layers.SET)

@@ -117,7 +117,7 @@ def _changed(place: Place, manifest: Manifest) -> dict[int, frozenset[bytes] | N
     """By table id, the partitions of the full snapshot that increments have changed; None: all of them."""
     found = layers.read(place, manifest)
     return {
-        table_id: None if table.anew or table.unfit else frozenset(table.partitions)
+        table_id: None if table.replaced or table.unfit else frozenset(table.partitions)
         for table_id, table in found.items()
     }
 

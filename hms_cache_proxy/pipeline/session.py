@@ -206,9 +206,7 @@ def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Itera
     """Turns a failure of Spark into an error of one line."""
     try:
         yield
-    except Exception as error:
-        if not isinstance(error, _kinds_of_failure()):
-            raise
+    except _kinds_of_failure() as error:
         raise error_class(f"{doing}: {_cause(error)}") from error
 
 

@@ -42,10 +42,10 @@ class Run(Protocol):
 
 @dataclass(slots=True)
 class TableChanges:
-    """What the increments changed in one table. `anew`: the full snapshot's rows of it do not count. A partition that
-    is None is gone."""
+    """What the increments changed in one table. `replaced`: the full snapshot's rows of it do not count. A partition
+    that is None is gone."""
 
-    anew: bool = False
+    replaced: bool = False
     unfit: str | None = None
     partitions: dict[bytes, PartitionRecord | None] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ def read(place: Place, manifest: Manifest) -> dict[int, TableChanges]:
         for change, run in rows.changes(place.read(file)):
             table = found.setdefault(run.table_id, TableChanges())
             if change == ALL:
-                found[run.table_id] = TableChanges(anew=True)
+                found[run.table_id] = TableChanges(replaced=True)
             elif change == DROP:
                 table.partitions.update(dict.fromkeys(run.names()))
             elif run.unfit is not None:
@@ -85,8 +85,8 @@ class Runs:
 
     def __init__(self, runs: Iterable[Run], changes: dict[int, TableChanges]) -> None:
         """`runs`: of the full snapshot."""
-        anew = {table_id for table_id, table in changes.items() if table.anew}
-        self._runs = (run for run in runs if run.table_id not in anew)
+        replaced = {table_id for table_id, table in changes.items() if table.replaced}
+        self._runs = (run for run in runs if run.table_id not in replaced)
         self._changes = changes
         self._next = next(self._runs, None)
 
