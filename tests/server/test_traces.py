@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from structlog.testing import CapturingLogger
 
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.config import load
@@ -16,7 +17,7 @@ from hms_cache_proxy.config.logs import TracesSection
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
-from hms_cache_proxy.server import traces
+from hms_cache_proxy.server import spans, traces
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.spans import SpanMaker
@@ -182,7 +183,9 @@ def test_calls_beyond_the_bound_have_no_trace(otlp: Receiver) -> None:
     assert (bench.counted("exported"), bench.counted("overflow")) == (MOST_CALLS, 5)
 
 
-def test_a_receiver_that_refuses(otlp: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_receiver_that_refuses(otlp: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = CapturingLogger()
+    monkeypatch.setattr(spans, "log", said)
     otlp.status = 400
     bench = Bench()
     for _ in range(2):
@@ -193,13 +196,15 @@ def test_a_receiver_that_refuses(otlp: Receiver, capsys: pytest.CaptureFixture[s
     bench.hit()
     bench.close()
     assert (bench.counted("failed"), bench.counted("exported")) == (2, 1)
-    assert capsys.readouterr().out.count("traces cannot be exported") == 1
+    (line,) = said.calls
+    assert (line.method_name, line.args) == ("warning", ("traces cannot be exported",))
+    assert "400" in line.kwargs["detail"]
 
 
-def test_a_receiver_that_does_not_answer(
-    otlp: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_receiver_that_does_not_answer(otlp: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans are left out, no more than the SDK's queue holds wait, and the worker ends in time."""
+    said = CapturingLogger()
+    monkeypatch.setattr(traces, "log", said)
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "20")
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10")
     otlp.status = None
@@ -211,7 +216,7 @@ def test_a_receiver_that_does_not_answer(
     bench.close()
     assert time.monotonic() - began_s < CLOSE_S + 2  # the rest is this machine's
     assert bench.counted("overflow") == 5 and bench.counted("exported") == 0
-    assert "the last traces could not be exported in time" in capsys.readouterr().out
+    assert [line.args for line in said.calls] == [("the last traces could not be exported in time",)]
 
 
 def test_what_is_wrong_is_said_at_the_start(otlp: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
