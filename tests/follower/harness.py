@@ -30,6 +30,8 @@ from tests.testbed.untyped import decode_struct
 
 CATALOG = b"hive"
 LONG_S = 60.0
+LONG_MS = 3_600_000
+"""max_unconfirmed_ms where nothing is tested of it: longer than the machine may take between a step and a read."""
 
 
 class Followed:
@@ -39,7 +41,7 @@ class Followed:
         """`settings` by their dotted keys, dots as two underscores."""
         directory.mkdir(mode=0o700, exist_ok=True)
         given = {key.replace("__", "."): value for key, value in settings.items()}
-        self.config: Config = load(cli={"data_dir": str(directory), **given})
+        self.config: Config = load(cli={"data_dir": str(directory), "max_unconfirmed_ms": LONG_MS, **given})
         self.page = StatePage(paths.state(self.config), create=True)
         self.fences = FenceStore(paths.fences(self.config), self.page)
         self.reader = CacheReader(paths.cache(self.config), self.page)

@@ -16,6 +16,7 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.store.protocol import LogEnd, RawStore, Snapshot, StoreIdentity
 from hms_cache_proxy.store.sql.store import SqlSnapshot, open_sql_store
+from tests.follower.harness import LONG_MS
 from tests.follower.stepping import Stepping
 from tests.testbed.metastore import Metastore
 
@@ -60,9 +61,8 @@ class Stepped(Stepping):
 
     def __init__(self, directory: Path, metastore: Metastore) -> None:
         assert metastore.database is not None
-        self.config = load(
-            cli={"data_dir": str(directory), "store_url": metastore.database.reader_url, "upstream": metastore.uri}
-        )
+        given = {"data_dir": str(directory), "store_url": metastore.database.reader_url, "upstream": metastore.uri}
+        self.config = load(cli={**given, "max_unconfirmed_ms": LONG_MS})
         super().__init__(directory, Overtaken(open_sql_store(self.config.store_url)), chunk=CHUNK)
         self.page[Slot.SERVE_MODE] = MODE_SERVE
 

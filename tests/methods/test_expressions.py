@@ -241,7 +241,7 @@ def test_a_relayed_expression_shows_the_way(tmp_path: Path) -> None:
     """The next one, of other bytes, is answered here; a refusal shows nothing."""
     keys, rows = ((b"ds", b"string"), (b"country", b"string")), [(b"2024-01-01", b"de"), (b"2024-01-02", b"fr")]
     whole = b"\x0c\x00\x00\x0f\x00\x01\x0c\x00\x00\x00\x00" + expressions.ALL_KNOWN + b"\x00"
-    with opened(tmp_path, max_unconfirmed_ms=3_600_000) as bench:
+    with opened(tmp_path) as bench:
         partitions_of = PartitionChange(TABLE_ID, records(keys, rows), replace_all=True)
         bench.step(
             Changes(cursor=11, tables={TABLE: replace(table(), partition_keys=keys)}, partitions=[partitions_of])

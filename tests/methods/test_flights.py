@@ -53,7 +53,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 @contextmanager
 def filled(directory: Path, **settings: object) -> Iterator[Bench]:
     """A bench whose database has tables in an order that the metastore knows."""
-    with opened(directory, max_unconfirmed_ms=3_600_000, **settings) as made:
+    with opened(directory, **settings) as made:
         others = {(*DATABASE, name): flat_table(name, at) for at, name in enumerate((b"returns", b"stock"), 78)}
         made.step(Changes(cursor=11, tables=others))
         yield made

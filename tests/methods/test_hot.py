@@ -107,13 +107,15 @@ def test_a_fence_on_something_else_does_not(warm: Bench) -> None:
     assert warm.hot() is None
 
 
-def test_old_confirmations_stop_it(warm: Bench) -> None:
-    warm.page[Slot.BEGAN_NS] = time.monotonic_ns() - 11 * 10**9
-    assert warm.hot() is None
-    assert warm.dispatcher.hot(warm.session, request(), time.monotonic_ns() - 2 * 10**9) is not None
-    assert warm.hot() is None
-    warm.step()
-    assert warm.hot() is not None
+def test_old_confirmations_stop_it(tmp_path: Path) -> None:
+    with opened(tmp_path, max_unconfirmed_ms=10_000) as bench:
+        bench.decide()
+        bench.page[Slot.BEGAN_NS] = time.monotonic_ns() - 11 * 10**9
+        assert bench.hot() is None
+        assert bench.dispatcher.hot(bench.session, request(), time.monotonic_ns() - 2 * 10**9) is not None
+        assert bench.hot() is None
+        bench.step()
+        assert bench.hot() is not None
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def _asked(bench: Bench, arrived_ns: int, message: bytes | None = None, *, patie
 
 
 def test_eventual_needs_only_a_cache_that_serves_and_is_followed(tmp_path: Path) -> None:
-    with opened(tmp_path, consistency="eventual") as bench:
+    with opened(tmp_path, consistency="eventual", max_unconfirmed_ms=10_000) as bench:
         bench.decide()
         floors = bench.session.floors = Floors()
         floors.lift([TARGET], time.monotonic_ns())
@@ -290,7 +292,7 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
 
 def test_tables_that_are_asked_for_are_marked_now_and_then(tmp_path: Path) -> None:
     """By the long way each time, by the short one at the first answer after a step when MARKED_NS have passed."""
-    with opened(tmp_path, max_unconfirmed_ms=3_600_000) as bench:
+    with opened(tmp_path) as bench:
 
         def marked(later_ns: int) -> bool:
             with (tmp_path / "uses").open("r+b") as file:

@@ -26,7 +26,7 @@ NAMES = {"catName": "hive", "db_name": DATABASE[1].decode(), "tbl_name": "bound"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with opened(tmp_path, max_unconfirmed_ms=3_600_000) as made:
+    with opened(tmp_path) as made:
         elements = {
             ConstraintKind.PRIMARY_KEY: tuple(map(spec.encode, KEY)),
             ConstraintKind.NOT_NULL: tuple(map(spec.encode, NEEDED)),

@@ -24,14 +24,13 @@ from tests.methods.warm import TARGET, Bench, opened
 from tests.testbed.raw import encode_call
 
 PARTS = days(5000)
-LONG_MS = 3_600_000  # no step of a follower comes while these tests run
 NAMES = [part.name.decode() for part in PARTS]
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     directory: Path = tmp_path_factory.mktemp("large")
-    with opened(directory, max_unconfirmed_ms=LONG_MS) as made:
+    with opened(directory) as made:
         change = PartitionChange(TABLE_ID, [part.record() for part in PARTS], replace_all=True)
         made.step(Changes(cursor=11, partitions=[change]))
         yield made

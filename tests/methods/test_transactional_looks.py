@@ -34,7 +34,7 @@ CHANGED = spec.encode(struct("Table", tableName="acid", dbName="sales", writeId=
 @contextmanager
 def filled(directory: Path, **settings: object) -> Iterator[Bench]:
     """A bench with a transactional table."""
-    with opened(directory, max_unconfirmed_ms=3_600_000, **settings) as bench:
+    with opened(directory, **settings) as bench:
         bench.step(changed(11, BODY))
         yield bench
 

@@ -21,6 +21,7 @@ from hms_cache_proxy.methods.learned import dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, IDENTITY, TABLE, database, table
+from tests.follower.harness import LONG_MS
 from tests.testbed.raw import encode_call
 
 TARGET = targets.table(*TABLE)
@@ -73,8 +74,9 @@ class Bench:
 
 @contextmanager
 def opened(directory: Path, **settings: object) -> Iterator[Bench]:
-    """A bench in this directory."""
-    config = load(cli={"data_dir": str(directory), "upstream": "thrift://127.0.0.1:1", **settings})
+    """A bench in this directory. Nothing confirms its cache but the test's steps, however long they take."""
+    given: dict[str, object] = {"upstream": "thrift://127.0.0.1:1", "max_unconfirmed_ms": LONG_MS, **settings}
+    config = load(cli={"data_dir": str(directory), **given})
     with StatePage(directory / "state", create=True) as page:
         writer = CacheWriter.open(directory / "cache", page, IDENTITY)
         reader = CacheReader(directory / "cache", page, directory / "uses")

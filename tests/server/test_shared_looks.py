@@ -76,7 +76,7 @@ def played(
                 writer.close()
             await clients.hub.drain(30)
 
-    with opened(tmp_path, consistency="strict", max_unconfirmed_ms=3_600_000) as bench:
+    with opened(tmp_path, consistency="strict") as bench:
         asyncio.run(main(bench))
 
 

@@ -60,7 +60,7 @@ def seqids(commands: list[Command]) -> list[int]:
 
 @pytest.fixture
 def line(tmp_path: Path) -> Iterator[Line]:
-    with opened(tmp_path, consistency="strict", max_unconfirmed_ms=3_600_000) as bench:
+    with opened(tmp_path, consistency="strict") as bench:
         yield Line(bench)
 
 
