@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+import structlog
 
 from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.bed import Bed
@@ -55,6 +56,16 @@ def pytest_runtest_call() -> Generator[None, object, object]:
     """Private servers start in the test's body."""
     with _missing_prerequisite_skips():
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """What configures the log, as `serve` does, needs a process of its own: later tests of this one would see no lines."""
+    found = yield
+    if structlog.get_config()["cache_logger_on_first_use"]:
+        structlog.reset_defaults()
+        pytest.fail("the test has configured the log of this process")
+    return found
 
 
 @pytest.fixture(scope="session")

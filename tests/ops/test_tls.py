@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hms_cache_proxy.cli.main import commands
 from hms_cache_proxy.config import load
 from hms_cache_proxy.doctor.security import look_at_security
+from tests.ops.test_cli import one_line, run
 from tests.proxy import Proxy
 from tests.server.secured import over_tls
 from tests.testbed.certificates import Authority
@@ -100,9 +99,9 @@ def test_a_file_that_cannot_be_used_ends_the_start(tmp_path: Path, authority: Au
         "HMS_CACHE_PROXY_TLS_CERTIFICATE": str(tmp_path / "none"),
     }
     for command in ("serve", "check-config", "doctor"):
-        ended = CliRunner().invoke(commands, [command], env=environment)
-        assert ended.exit_code != 0 and not (tmp_path / "data").exists()
-        assert "tls.certificate: cannot read" in str(ended.exception) + ended.output, command
+        ended = run(command, **environment)
+        assert ended.returncode == 2 and not (tmp_path / "data").exists()
+        assert "tls.certificate: cannot read" in one_line(ended), command
 
 
 def test_the_metastore_alone_refuses_to_speak_plain_where_tls_is_wanted(tmp_path: Path, authority: Authority) -> None:
@@ -113,9 +112,9 @@ def test_the_metastore_alone_refuses_to_speak_plain_where_tls_is_wanted(tmp_path
         "HMS_CACHE_PROXY_TLS_CERTIFICATE": str(files.certificate),
         "HMS_CACHE_PROXY_TLS_KEY": str(files.key),
     }
-    ended = CliRunner().invoke(commands, ["metastore"], env=environment)
-    assert ended.exit_code != 0
-    assert "the metastore alone speaks plain Thrift only" in str(ended.exception) + ended.output
+    ended = run("metastore", **environment)
+    assert ended.returncode == 2
+    assert "the metastore alone speaks plain Thrift only" in one_line(ended)
 
 
 def test_the_doctor_looks_at_the_certificate(authority: Authority) -> None:
