@@ -60,7 +60,7 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, object, object]:
-    """What configures the log, as `serve` does, needs a process of its own: later tests of this one would see no lines."""
+    """What configures the log, as `serve` does, needs a process of its own: later tests here would see no lines."""
     found = yield
     if structlog.get_config()["cache_logger_on_first_use"]:
         structlog.reset_defaults()
