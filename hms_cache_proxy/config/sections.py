@@ -21,7 +21,13 @@ from hms_cache_proxy.config.logs import AccessLogSection, AuditLogSection, LogSe
 from hms_cache_proxy.config.passwords import LdapSection, password_disagreements, takes_passwords
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
-from hms_cache_proxy.config.security import KerberosSection, SecuritySection, TlsSection, security_disagreements
+from hms_cache_proxy.config.security import (
+    KerberosSection,
+    SecuritySection,
+    TlsSection,
+    passes_logins,
+    security_disagreements,
+)
 from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.tokens import TokensSection, token_disagreements
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
@@ -382,6 +388,8 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "upstream", "has no meaning with embedded = true: the embedded metastore is the upstream"
     if config.authorization == "learned" and config.ttl.enabled:
         yield "authorization", "learned needs a log that is followed; with ttl.enabled, see ttl.impersonation"
+    if config.authorization in ("learned", "per_user") and passes_logins(config.security):
+        yield "authorization", f"{config.authorization} needs users; with pass_through only the metastore knows them"
     if config.serve_stale and config.consistency == "strict":
         yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:

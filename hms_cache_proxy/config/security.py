@@ -27,11 +27,11 @@ class SecuritySection(Section):
         " (the same within TLS), sasl (Thrift after a login), http (calls as HTTP requests), tls+sasl and"
         " tls+http (these within TLS). A connection of any other kind is closed.",
     )
-    upstream_identity: Literal["delegate", "service"] = setting(
+    upstream_identity: Literal["delegate", "pass_through", "service"] = setting(
         "delegate",
         description="Whom a metastore with Kerberos takes calls to come from. delegate: the client's user, whose"
-        " delegation token the proxy gets there, as a superuser. service: the proxy's own principal, whoever the client"
-        " is.",
+        " delegation token the proxy gets there, as a superuser. pass_through: the client, which logs in at the"
+        " metastore, through the proxy. service: the proxy's own principal, whoever the client is.",
     )
     block: Annotated[tuple[BlockedName, ...], Parsed(parse_list)] = setting(
         ("token_store", "foreign_cancellations"),
@@ -135,6 +135,11 @@ def wants_login(security: SecuritySection) -> bool:
     return any(name.endswith("sasl") for name in security.transports)
 
 
+def passes_logins(security: SecuritySection) -> bool:
+    """Do clients log in at the metastores, through the proxy?"""
+    return security.upstream_identity == "pass_through"
+
+
 def offers_tls(security: SecuritySection) -> bool:
     """May clients use TLS?"""
     return any(name.startswith("tls") for name in security.transports)
@@ -207,8 +212,16 @@ def _kerberos_disagreements(
     if kerberos.upstream and security.upstream_identity == "service" and "token_store" not in security.block:
         why = "must name token_store with security.upstream_identity = service: everybody would get the proxy's answers"
         yield "security.block", why
-    if not kerberos.upstream and security.upstream_identity == "service":
+    if not kerberos.upstream and security.upstream_identity in ("pass_through", "service"):
         yield "security.upstream_identity", "has no meaning without kerberos.upstream = true"
+    others = [name for name in security.transports if not name.endswith("sasl")]
+    if passes_logins(security) and others:
+        yield (
+            "security.upstream_identity",
+            f"cannot be pass_through with {others[0]} among security.transports: these clients do not log in with SASL",
+        )
+    if passes_logins(security) and passwords:
+        yield "security.upstream_identity", "cannot be pass_through where clients may log in with a password"
 
 
 def _is_service(text: str) -> bool:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Final, NamedTuple
 
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
-from hms_cache_proxy.config.security import KerberosSection, SecuritySection, wants_login
+from hms_cache_proxy.config.security import KerberosSection, SecuritySection, passes_logins, wants_login
 from hms_cache_proxy.config.ttl import Seconds
 
 ANYBODY: Final = "*"
@@ -73,10 +73,10 @@ def token_disagreements(
 ) -> Iterator[tuple[str, str]]:
     """Keys of the section whose values contradict each other, or other sections, and why."""
     defaults = TokensSection()
-    if not (wants_login(security) and kerberos.keytab):
+    if passes_logins(security) or not (wants_login(security) and kerberos.keytab):
         for name in ("key_file", "lifetime", "proxy_users", "administrators"):
             if getattr(tokens, name) != getattr(defaults, name):
-                yield f"tokens.{name}", "has no meaning unless clients may log in with Kerberos"
+                yield f"tokens.{name}", "has no meaning unless clients may log in to the proxy with Kerberos"
     try:
         parse_proxy_users(tokens.proxy_users)
     except ValueError as error:

@@ -5,8 +5,9 @@ changes nothing, and is answered as Hive answers it over SASL and HTTP: with the
 same holds for every client where the proxy itself logs in to the metastores. Calls for delegation tokens of clients
 that have logged in with SASL are answered with tokens of the proxy's (token_calls.py). Of other clients they are
 refused where the proxy logs in to the metastores: their answers would let a client act as the proxy, or as whomever the
-proxy may act for. Calls of the token store are refused to clients that have logged in, and there, because a metastore
-shows its keys to whoever has logged in (`security.block`).
+proxy may act for. Clients whose logins are passed through get the metastore's tokens, but do not cancel those of others
+there: an owner is known by the token that he has logged in with (`security.block`). Calls of the token store are
+refused to clients that have logged in, and there, because a metastore shows its keys to whoever has logged in.
 Must not know: how a login is done, sockets. Owner: one per worker, on its loop.
 """
 
@@ -18,12 +19,13 @@ from typing import Final
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.security.token_issuer import TokenIssuer
+from hms_cache_proxy.security.tokens import parse_identifier, parse_token
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
 
 from .decision import ClientSession, Decider, Decision, Serve
 from .refusal import refusal
-from .token_calls import BLOCKED, BY_KERBEROS, LOGIN, TOKENS, TokenCalls
+from .token_calls import BLOCKED, BY_KERBEROS, CANCEL, LOGIN, TOKENS, TokenCalls
 
 SET_UGI: Final = b"set_ugi"
 TOKEN_STORE: Final = frozenset(
@@ -31,18 +33,30 @@ TOKEN_STORE: Final = frozenset(
     b" get_master_keys".split()
 )
 _NOT_FOR_THIS_USER: Final = "it issues delegation tokens only to clients that have logged in with Kerberos"
+_NOT_ITS_OWN: Final = (
+    "it is not known to be the client's own token, and the metastore would cancel anybody's (security.block ="
+    " foreign_cancellations)"
+)
 _BLOCKED_BY: Final = "it would show or change the keys and tokens of all users (security.block = token_store)"
 
 
 class LoginDecider:
     """Decides as `inner` does about all other calls. `upstream`: the proxy logs in to the metastores. `block`: the
-    setting; `tokens`: the proxy's own."""
+    setting; `tokens`: the proxy's own. `passed`: clients log in at the metastores, through the proxy."""
 
     def __init__(
-        self, inner: Decider, *, upstream: bool, block: Collection[str], tokens: TokenIssuer | None = None
+        self,
+        inner: Decider,
+        *,
+        upstream: bool,
+        block: Collection[str],
+        tokens: TokenIssuer | None = None,
+        passed: bool = False,
     ) -> None:
         self._inner = inner
         self._upstream = upstream
+        self._passed = passed
+        self._only_own = passed and "foreign_cancellations" in block
         self._token_calls = None if tokens is None else TokenCalls(tokens)
         self._token_store = TOKEN_STORE if "token_store" in block else frozenset[bytes]()
         self.hot = inner.hot
@@ -66,8 +80,10 @@ class LoginDecider:
         if header.name in TOKENS and self._token_calls is not None:
             if session.login is not None and session.login.how in BY_KERBEROS:
                 return self._token_calls.answer(session, header, message, complete=complete)
-        if header.name in TOKENS and self._upstream:
+        if header.name in TOKENS and self._upstream and not self._passed:
             return _refusal(header, _NOT_FOR_THIS_USER)
+        if header.name == CANCEL and self._only_own and not _is_own(session, header, message, complete=complete):
+            return _refusal(header, _NOT_ITS_OWN)
         if header.name in self._token_store and (session.login is not None or self._upstream):
             return _refusal(header, _BLOCKED_BY)
         return self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
@@ -85,6 +101,16 @@ class LoginDecider:
         names = [*(args.group_names or []), args.user_name or b""]
         body = spec.encode(spec.result("set_ugi")(success=names))
         return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, "set_ugi", "relay", LOGIN)
+
+
+def _is_own(session: ClientSession, header: Header, message: bytes, *, complete: bool) -> bool:
+    """Does this cancel a token of the user who has logged in?"""
+    try:
+        args, _ = spec.decode(spec.args("cancel_delegation_token"), message if complete else b"", header.body)
+        owner = parse_identifier(parse_token((args.token_str_form or b"").decode()).identifier).owner
+    except (UnicodeDecodeError, WireError):
+        return False
+    return session.login is not None and bool(owner) and owner == session.login.user
 
 
 def _refusal(header: Header, why: str) -> Serve:

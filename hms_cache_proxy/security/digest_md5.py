@@ -128,7 +128,7 @@ class ServerLogin:
             raise LoginRefused("DIGEST-MD5: digest response format violation", detail="DIGEST-MD5: another login's")
         if given.get("authzid", name) != name:
             raise LoginRefused("Problem with callback handler", detail="DIGEST-MD5: asks to act as somebody else")
-        layer = _WORDS.get(given.get("qop", b"auth"), Layers(0))
+        layer = layer_of(given)
         if not layer & self._offered or (layer is Layers.AUTH_CONF and given.get("cipher") != CIPHER):
             raise LoginRefused("DIGEST-MD5: digest response format violation", detail="DIGEST-MD5: protection")
         facts = DigestInput(
@@ -230,6 +230,11 @@ def parse_directives(text: bytes) -> dict[str, bytes]:
         found[name] = one[3] if one[2] is None else re.sub(rb"\\(.)", rb"\1", one[2])
         at = one.end()
     return found
+
+
+def layer_of(response: Mapping[str, bytes]) -> Layers:
+    """The protection that a client's response names; nothing for an unknown one."""
+    return _WORDS.get(response.get("qop", b"auth"), Layers(0))
 
 
 def check_cipher(key: str) -> None:

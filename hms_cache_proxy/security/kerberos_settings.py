@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.config.security import KerberosSection, SecuritySection, wants_login
+from hms_cache_proxy.config.security import KerberosSection, SecuritySection, passes_logins, wants_login
 from hms_cache_proxy.config.tokens import TokensSection
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.security import gss
@@ -35,7 +35,7 @@ class Acceptance(NamedTuple):
 
 def check(security: SecuritySection, kerberos: KerberosSection, tokens: TokensSection) -> None:
     """Look at everything once. ConfigError if something cannot be used."""
-    if wants_login(security) and kerberos.keytab:
+    if wants_login(security) and kerberos.keytab and not passes_logins(security):
         for_clients(kerberos)
         if "auth-conf" in kerberos.protection:
             check_cipher("kerberos.protection")

@@ -71,6 +71,24 @@ class Protection(Protocol):
         changed."""
 
 
+class Unprotected:
+    """What follows a login without a layer."""
+
+    layer = Layers.AUTH
+    most_bytes = MESSAGE_BYTES
+
+    def wrap(self, message: bytes) -> bytes:
+        """The message as it is."""
+        return message
+
+    def unwrap(self, payload: bytes) -> bytes:
+        """The payload as it is."""
+        return payload
+
+
+UNPROTECTED: Final = Unprotected()
+
+
 class IncomingLogin(Protocol):
     """The server's side of a mechanism, for one connection. Errors are LoginRefused."""
 

@@ -21,8 +21,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
-from hms_cache_proxy.security.mechanism import LoginRefused, Protection, Step
-from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers
+from hms_cache_proxy.security.mechanism import UNPROTECTED, LoginRefused, Protection, Step
 
 NAME_BYTES: Final = 256  # of a user's name
 PASSWORD_BYTES: Final = 1024
@@ -100,17 +99,6 @@ class Remembered:
                 self._outcomes.popitem(last=False)
 
 
-class _Unprotected:
-    layer = Layers.AUTH
-    most_bytes = MESSAGE_BYTES
-
-    def wrap(self, message: bytes) -> bytes:
-        return message
-
-    def unwrap(self, payload: bytes) -> bytes:
-        return payload
-
-
 class PlainLogin:
     """One client. `principal` is known when a Step is done."""
 
@@ -123,7 +111,7 @@ class PlainLogin:
     @property
     def protection(self) -> Protection:
         """None: PLAIN has no layer."""
-        return _Unprotected()
+        return UNPROTECTED
 
     def step(self, response: bytes) -> Step:
         """The end of the login. It may take seconds."""

@@ -50,7 +50,7 @@ from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from hms_cache_proxy.upstream.replay import naming
+from hms_cache_proxy.upstream.replay import calls_of, naming
 from hms_cache_proxy.wire.message import ApplicationError, exception_message
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
@@ -109,7 +109,7 @@ class ClientConnection:
             outbox=self._outbox,
             commands=self._commands,
             memory=self._settings.room.budgets.memory,
-            user=user if self._endpoints.logins is None else None,
+            calls=calls_of(user if self._endpoints.logins is None else None),
         )
 
     # events of the client

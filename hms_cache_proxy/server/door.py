@@ -27,6 +27,7 @@ from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.first_bytes import FirstBytes
 from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.passed_logins import PassedLogins
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
@@ -56,7 +57,7 @@ class Door:
         self,
         settings: SecuritySection,
         secured: Renewable[ServerSide] | None,
-        logins: Logins | None,
+        logins: Logins | PassedLogins | None,
         serve: Callable[[], asyncio.Protocol],
         metrics: WorkerMetrics,
         serve_http: Callable[[], asyncio.Protocol] | None = None,

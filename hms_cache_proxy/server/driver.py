@@ -105,6 +105,12 @@ class Client(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         keep_alive(self._transport)
 
+    def has_logged_in_at(self, endpoint: Endpoint, link: UpstreamLink) -> None:
+        """The client's own login at a metastore has opened this connection. It has a place. Called before the client's
+        own connection is made."""
+        self._place, self._upstream = endpoint, link
+        self._hub.metrics.upstream_connections.inc()
+
     def _turn_away(self, limit: str) -> None:
         self._refused = True
         self._transport.abort()

@@ -59,7 +59,7 @@ from hms_cache_proxy.server.upstream_states import (
     was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
-from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, naming, succeeded
+from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
 from hms_cache_proxy.upstream.silence import hangs
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
 
@@ -82,17 +82,15 @@ class Exchange:
         outbox: Outbox,
         commands: list[Command],
         memory: Budget,
-        user: str | None = None,
+        calls: SessionCalls,
     ) -> None:
-        """`user`: whom metastores are told with set_ugi, before anything else."""
+        """`calls`: what metastores are told before anything else."""
         self._memory = memory
         self._session = session
         self._endpoints = endpoints
         self._outbox = outbox
         self._commands = commands
-        self._calls = SessionCalls()
-        if user is not None:
-            self._calls.remember(*naming(user).call)
+        self.calls = calls
         self.state: UpstreamState = Closed()
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
@@ -149,7 +147,7 @@ class Exchange:
 
     def release(self) -> None:
         """Close the connection if it is idle and the client's session can begin again on another."""
-        if isinstance(self.state, Idle) and self._calls.complete:
+        if isinstance(self.state, Idle) and self.calls.complete:
             self._close_link()
 
     def received(self, data: bytes, now_ns: int) -> ReplyEnding | None:
@@ -243,7 +241,7 @@ class Exchange:
 
     def _better_elsewhere(self, endpoint: Endpoint) -> bool:
         """Does this endpoint not answer, while another does at which this client's session can begin?"""
-        return endpoint.sick and self._calls.complete and self._endpoints.other_than(endpoint)
+        return endpoint.sick and self.calls.complete and self._endpoints.other_than(endpoint)
 
     def _may_ask_again(self, state: Sent) -> bool:
         """May the request be sent again? It changes nothing, no byte of a reply has arrived, a metastore is left."""
@@ -257,10 +255,10 @@ class Exchange:
         return self._open(state.call, last=state.endpoint)
 
     def _open(self, call: RelayedCall, *, last: Endpoint | None = None) -> ReplyEnding | None:
-        if not self._calls.complete:
+        if not self.calls.complete:
             call.request.close()
             call.forward.pending.failed(call.attempt > 1)
-            return MustClose(Why.SESSION, "too many session calls to repeat them on a new connection")
+            return MustClose(Why.SESSION, self.calls.problem)
         candidates = tuple(self._endpoints.candidates(last=last))
         if not candidates:
             call.problem = self._endpoints.problems
@@ -280,7 +278,7 @@ class Exchange:
         """No metastore answers: answer the session call here, and make it on the next connection."""
         if not isinstance(self.state, Closed):
             self._close_link()
-        self._calls.remember(call.request.header, call.request.message)
+        self.calls.remember(call.request.header, call.request.message)
         call.forward.pending.reply_done(self._session, reply, self.progress_ns)
         self._outbox.whole(reply)
         return self._over(call, call.forward.outcome, "outage")
@@ -292,9 +290,9 @@ class Exchange:
 
     def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
         """Repeat the session calls from this position on, then send the request."""
-        if position == len(self._calls.messages):
+        if position == len(self.calls.messages):
             return self._ask(state.call, state.endpoint)
-        header, message = self._calls.messages[position]
+        header, message = self.calls.messages[position]
         reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, Charge(self._memory, must=True))
         self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
         self._commands.append(SendUpstream(message))
@@ -420,7 +418,7 @@ class Exchange:
             held = state.twin.splice(held)
         held = refusal or held
         if forward.replay and held is not None and succeeded(held):
-            self._calls.remember(request.header, request.message)
+            self.calls.remember(request.header, request.message)
         if isinstance(state, Replying) or not forward.hold_bytes:
             wanted = held if held is not None and len(held) <= forward.hold_bytes else None
             forward.pending.reply_done(self._session, wanted, now_ns)

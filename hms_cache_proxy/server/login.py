@@ -1,8 +1,7 @@
 """Logins of clients with SASL: the negotiation with one client, and what it is called from then on.
 
-Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. Each
-login, and each that is refused, is one line of the log, and of the audit log: who, from where, how, why not; no secret
-is in it. A client whose login holds no longer, because its token has expired or was cancelled, is closed (`watch`).
+Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. A
+client whose login holds no longer, because its token has expired or was cancelled, is closed (`watch`).
 Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 
@@ -14,26 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-import structlog
-
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
-from hms_cache_proxy.server.audit_lines import AuditKind
-from hms_cache_proxy.server.audit_log import AuditLog, transport_name
+from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
-from hms_cache_proxy.wire.sasl import Negotiation, named_layers
+from hms_cache_proxy.wire.sasl import Negotiation
 
 AT_ONCE: Final = 4  # long frames that are unwrapped
 WATCH_INTERVAL_S: Final = 1.0  # a login holds no longer, and its connection goes on, for no longer
 _WATCHED_AT_ONCE: Final = 200  # in one turn of the loop
-
-log = structlog.get_logger()
 
 
 class Logins:
@@ -55,7 +50,7 @@ class Logins:
         self._memory = memory
         self._say = SparingLog().say
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
-        self.audit_log: AuditLog | None = None
+        self.reports = LoginReports(metrics)
         self._for_a_time: dict[Client, Callable[[], str]] = {}  # why its login is over
 
     def stream(self, peer: str) -> SaslStream:
@@ -64,24 +59,18 @@ class Logins:
 
     async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Negotiate. Then it is a Client, or its connection is closing."""
-        negotiation, audit = Negotiation(), partial(self._audit, peer, transport_name("sasl", over_tls=within_tls))
+        negotiation, transport = Negotiation(), transport_name("sasl", over_tls=within_tls)
         try:
             login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
         except (OSError, WireError) as error:
-            self._metrics.handshake("sasl", "failed")
-            why = error.detail if isinstance(error, LoginRefused) else str(error)
-            log.warning("login refused", mechanism=negotiation.mechanism or None, peer=peer, why=why)
-            audit("login_refused", mechanism=negotiation.mechanism or None, why=why)
+            self.reports.refused(peer, transport, negotiation.mechanism, error)
             if isinstance(error, WireError):
                 stream.send(negotiation.refuse(str(error)))
             stream.close()
             return
-        protection = login.protection
-        self._metrics.handshake("sasl", "done")
-        kind, mechanism = named_layers(protection.layer), negotiation.mechanism
-        log.info("login", mechanism=mechanism, **who.details, user=who.user, protection=kind, peer=peer)
-        audit("login", mechanism=mechanism, user=who.user, **who.details)
-        client = self._serve(Admitted(who.user, mechanism))
+        protection, admitted = login.protection, Admitted(who.user, negotiation.mechanism)
+        self.reports.done(peer, transport, admitted, protection.layer, who.details)
+        client = self._serve(admitted)
         if who.why_over is not None:
             self._for_a_time[client] = who.why_over
         stream.open(client, protection, negotiation.rest())
@@ -101,10 +90,6 @@ class Logins:
             del self._for_a_time[client]
         if why and not client.lost:
             client.end_login(why)
-
-    def _audit(self, peer: str, transport: str, event: AuditKind, **details: str | int | None) -> None:
-        if self.audit_log is not None:
-            self.audit_log.event(event, peer, transport, **details)
 
     async def _negotiate(
         self, stream: SaslStream, negotiation: Negotiation, *, within_tls: bool

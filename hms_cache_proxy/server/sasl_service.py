@@ -1,6 +1,7 @@
 """What a worker needs to let clients in with SASL: the mechanisms, the proxy's own delegation tokens, logins.
 
-Job: make these of the settings, and follow their files. Must not know: a negotiation, calls. Owner: the worker's loop.
+Job: make these of the settings, and follow their files; or, with `security.upstream_identity = "pass_through"`, have
+the metastores let clients in. Must not know: a negotiation, calls. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from functools import partial
 
 from hms_cache_proxy.config import Config
+from hms_cache_proxy.config.security import passes_logins
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import TokenMechanism, offered
+from hms_cache_proxy.server.passed_logins import PassedLogins
 from hms_cache_proxy.server.reloading import Reloading
 
 
@@ -21,17 +24,22 @@ class SaslService:
     """One per worker. `tokens`: the proxy's own; None: it issues none."""
 
     def __init__(self, config: Config) -> None:
-        self._mechanisms = offered(config)
+        self._passes = passes_logins(config.security)
+        self._mechanisms = [] if self._passes else offered(config)
         self.tokens = next((one.issuer for one in self._mechanisms if isinstance(one, TokenMechanism)), None)
         self._limit_bytes = config.limits.max_message_bytes
 
-    def start(self, hub: Hub, reloading: Reloading) -> Logins:
+    def start(self, hub: Hub, reloading: Reloading) -> Logins | PassedLogins:
         """Let clients in from now on."""
+        logins = PassedLogins(hub, hub.metrics) if self._passes else self._own_logins(hub, reloading)
+        logins.reports.audit_log = hub.audit_log
+        return logins
+
+    def _own_logins(self, hub: Hub, reloading: Reloading) -> Logins:
         for mechanism in self._mechanisms:
             reloading.follow(*mechanism.files)
         memory = hub.settings.room.budgets.memory
         logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory)
-        logins.audit_log = hub.audit_log
         hub.spawn(logins.watch(), "watch tokens")
         return logins
 

@@ -28,7 +28,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.config.security import offers_http, offers_tls, wants_login
+from hms_cache_proxy.config.security import offers_http, offers_tls, passes_logins, wants_login
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
@@ -338,8 +338,10 @@ def _logged_in(config: Config, sasl: SaslService | None, decider: Decider) -> De
     """The decider, if users are known by logins or tokens, or the proxy logs in to the metastores."""
     upstream, security = config.kerberos.upstream, config.security
     used = upstream or sasl is not None or offers_http(security)
-    tokens = None if sasl is None else sasl.tokens
-    return LoginDecider(decider, upstream=upstream, block=security.block, tokens=tokens) if used else decider
+    if not used:
+        return decider
+    tokens, passed = None if sasl is None else sasl.tokens, passes_logins(security)
+    return LoginDecider(decider, upstream=upstream, block=security.block, tokens=tokens, passed=passed)
 
 
 def _protected(config: Config, decider: Decider) -> ProtectedDecider:

@@ -1,8 +1,9 @@
 """The session calls of one client, which are repeated on each new connection to a metastore.
 
 Job: keep the messages of set_ugi and the like in their order, and decide whether a reply is a success. Must not know
-sockets. Invariant: if a call cannot be kept, `complete` is False from then on; the client must then be closed when its
-upstream connection is lost, because a call must never run as another user. Owner: one client connection.
+sockets. Invariant: if a call cannot be kept, or the client has logged in at the metastore itself, `complete` is False
+from then on; the client must then be closed when its upstream connection is lost, because a call must never run as
+another user. Owner: one client connection.
 """
 
 from __future__ import annotations
@@ -34,20 +35,33 @@ def naming(user: str) -> Naming:
 class SessionCalls:
     """The session calls that succeeded, without superseded ones."""
 
-    __slots__ = ("complete", "messages")
+    __slots__ = ("messages", "problem")
 
     def __init__(self) -> None:
         self.messages: list[tuple[Header, bytes]] = []
-        self.complete = True
+        self.problem = ""  # why they cannot be repeated
+
+    @property
+    def complete(self) -> bool:
+        """Can the session begin again on another connection?"""
+        return not self.problem
 
     def remember(self, header: Header, message: bytes) -> None:
         """Keeps a session call that succeeded. It supersedes an equal earlier one. set_ugi supersedes any other
         set_ugi, because Hive does not answer a second one on a connection."""
         kept = [entry for entry in self.messages if not _superseded(entry, header, message)] + [(header, message)]
         if len(kept) > MAX_CALLS or sum(len(entry[1]) for entry in kept) > MAX_BYTES:
-            self.complete = False
+            self.problem = "too many session calls to repeat them on a new connection"
             return
         self.messages = kept
+
+
+def calls_of(user: str | None) -> SessionCalls:
+    """Of a new client. `user`: whom metastores are told; None: nobody yet."""
+    calls = SessionCalls()
+    if user is not None:
+        calls.remember(*naming(user).call)
+    return calls
 
 
 def _superseded(entry: tuple[Header, bytes], header: Header, message: bytes) -> bool:

@@ -72,8 +72,7 @@ async def _logged_in_as(
 async def _logged_in(
     endpoint: Endpoint, make: Callable[[], AnyProtocol], begin: Callable[[], OwnLogin]
 ) -> tuple[asyncio.Transport, AnyProtocol]:
-    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
-    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, threads()), *where, **endpoint.secured)
+    loop, stream = asyncio.get_running_loop(), await begin_login(endpoint)
     try:
         negotiation = await loop.run_in_executor(threads(), _Negotiation, begin)
         stream.send(negotiation.first)
@@ -85,6 +84,13 @@ async def _logged_in(
     protocol = make()
     stream.open(protocol, negotiation.login.protection, negotiation.rest)
     return stream, protocol
+
+
+async def begin_login(endpoint: Endpoint) -> SaslStream:
+    """A connection on which nothing was said yet. OSError if there is none."""
+    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
+    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, threads()), *where, **endpoint.secured)
+    return stream
 
 
 async def open_streams(endpoint: Endpoint, user: str | None = None) -> MetastoreStreams:

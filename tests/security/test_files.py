@@ -97,6 +97,7 @@ UPSTREAM = {
     "kerberos.principal": "proxy/_HOST@R",
     "kerberos.upstream_principal": "hive/_HOST@R",
 }
+PASSED = {**UPSTREAM, "security.upstream_identity": "pass_through", "security.transports": "sasl"}
 
 LDAP = {
     "security.transports": "tls+sasl",
@@ -148,7 +149,21 @@ LDAP = {
             {**UPSTREAM, "security.upstream_identity": "service", "security.block": "foreign_cancellations"},
             "security.block: must name token_store with security.upstream_identity = service",
         ),
-        ({"tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in with Kerberos"),
+        (
+            {"security.upstream_identity": "pass_through"},
+            "security.upstream_identity: has no meaning without kerberos.upstream = true",
+        ),
+        (
+            {**UPSTREAM, "security.upstream_identity": "pass_through", "security.transports": "sasl, http"},
+            "security.upstream_identity: cannot be pass_through with http among security.transports",
+        ),
+        (
+            {**PASSED, "security.transports": "tls+sasl", "tls.certificate": "x", "security.password_file": "x"},
+            "security.upstream_identity: cannot be pass_through where clients may log in with a password",
+        ),
+        ({**PASSED, "authorization": "learned"}, "authorization: learned needs users; with pass_through only"),
+        ({**PASSED, "tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in to the proxy"),
+        ({"tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in to the proxy"),
         (
             {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive"},
             "tokens.proxy_users: 'hive' is not a rule such as hive=*",

@@ -2,73 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import pytest
 from hive_metastore.ttypes import Database
 from thrift.Thrift import TApplicationException
 
-from tests.proxy import Proxy
-from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, Realm, SaslConnection, realm_in
+from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, SaslConnection
 from tests.server.web import Web
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import decode_reply, encode_call
-
-Started = Callable[..., Proxy]
-
-
-class Place(NamedTuple):
-    """The realm, and what starts proxies in it."""
-
-    realm: Realm
-    started: Started
-
-    def metastore(self, **more: str) -> Proxy:
-        """Where the proxy may act for everybody but eve."""
-        settings = {"EMBEDDED": "true", "TOKENS_PROXY_USERS": "proxy=alice|bob|carol|dave", **more}
-        return self.started("metastore", "", {**self.realm.environment("sasl"), **settings})
-
-    def proxy(self, metastore: Proxy, *transports: str, **more: str) -> Proxy:
-        """In front of it."""
-        service = self.realm.service(SECURITY_UPSTREAM_IDENTITY="delegate", STORE="none", WORKERS="1")
-        settings = {**self.realm.environment(*(transports or ("sasl",))), **service, **more}
-        return self.started("proxy", f"thrift://localhost:{metastore.port}", settings)
-
-    def client(self, port: int, user: str = "alice", layer: int = AUTH) -> SaslConnection:
-        """After a login at this port."""
-        connection = SaslConnection.to(port)
-        connection.log_in(self.realm.client(user), layer)
-        return connection
-
-
-@pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    """One for all tests."""
-    with realm_in(tmp_path_factory.mktemp("delegation")) as realm:
-        yield realm
-
-
-@pytest.fixture
-def place(realm: Realm, tmp_path: Path) -> Iterator[Place]:
-    """What is started ends with the test."""
-    with ExitStack() as stack:
-
-        def started(name: str, upstream: str, settings: dict[str, str]) -> Proxy:
-            proxy = Proxy(tmp_path / name, upstream, settings=settings)
-            stack.callback(proxy.close)
-            return proxy.start()
-
-        yield Place(realm, started)
-
-
-def owner_of(client: SaslConnection, name: str) -> str:
-    """Who owns a new database of this name, which is left to the metastore."""
-    assert decode_reply(client.call(encode_call("create_database", Database(name=name, parameters={}))))[2].o1 is None
-    found: Any = decode_reply(client.call(encode_call("get_database", name)))[2].success
-    return str(found.ownerName)
+from tests.upstream.delegating import Place, owner_of
 
 
 def test_the_metastore_sees_the_user(place: Place) -> None:

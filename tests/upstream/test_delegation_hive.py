@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ from hive_metastore.ttypes import Database
 from thrift.Thrift import TApplicationException
 
 from tests.proxy import Proxy
-from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, Realm, SaslConnection, realm_in
+from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, Realm, Refused, SaslConnection, realm_in
 from tests.testbed.bed import Bed
 from tests.testbed.hive import QUICK_START
 from tests.testbed.java_kerberos import java_options, more_classes
@@ -81,22 +83,28 @@ def owner_of(client: SaslConnection, name: str) -> str:
     return str(decode_reply(client.call(encode_call("get_database", name)))[2].success.ownerName)
 
 
+def check_audit(hive: Metastore, beginning: str, count: int) -> None:
+    """As many databases were created whose names begin so, by the users in their names; the others by alice. (Of a
+    login by ticket, Hive logs the principal.)"""
+    lines = [line for line in hive.log.read_text().splitlines() if "cmd=create_database" in line and beginning in line]
+    assert len(lines) == count, lines
+    for line in lines:
+        user = "bob" if "bob_" in line else "alice"
+        assert re.search(rf"ugi={user}(@{REALM})?\t", line), line
+
+
 def test_the_audit_names_the_user(place: Place) -> None:
     for number, layer in enumerate((AUTH, AUTH_INT, AUTH_CONF)):
         for user in ("alice", "bob"):
             with place.client(user, layer) as client:
-                assert owner_of(client, f"{user}_{number}") == user
+                assert owner_of(client, f"db_{user}_{number}") == user
     with place.client("alice") as alice:
         token = decode_reply(alice.call(encode_call("get_delegation_token", "alice", "alice")))[2].success
     with SaslConnection.to(place.proxy.port) as by_token:
         by_token.socket.settimeout(TIME_S)
         by_token.log_in_with(token, AUTH_CONF)
-        assert owner_of(by_token, "by_token") == "alice"
-    audit = [line for line in place.hive.log.read_text().splitlines() if "cmd=create_database" in line]
-    assert len(audit) == 7, audit
-    for line in audit:
-        user = "bob" if "bob_" in line else "alice"
-        assert f"ugi={user}\t" in line, line
+        assert owner_of(by_token, "db_by_token") == "alice"
+    check_audit(place.hive, "db_", 7)
     assert place.proxy.log.read_text().count("token of a metastore") == 2
 
 
@@ -107,3 +115,23 @@ def test_a_user_whom_the_proxy_may_not_act_for(place: Place) -> None:
         assert f"User: proxy/localhost@{REALM} is not allowed to impersonate svc" in refusal.message
         bob.call(encode_call("get_all_databases"))
     assert "ugi=svc" not in place.hive.log.read_text()
+
+
+def test_a_login_that_is_passed_through(place: Place, tmp_path: Path) -> None:
+    """By ticket, and by Hive's own token; the proxy has no right to act for anybody, and needs none."""
+    settings = place.realm.service(SECURITY_UPSTREAM_IDENTITY="pass_through", STORE="none", WORKERS="1")
+    settings |= {"SECURITY_TRANSPORTS": "sasl", "SECURITY_HANDSHAKE_TIMEOUT_S": "60"}
+    proxy = Proxy(tmp_path / "passing", f"thrift://localhost:{place.hive.port}", settings=settings)
+    with closing(proxy.start()):
+        for user in ("alice", "bob"):
+            with place.client(user, port=proxy.port) as client:
+                assert owner_of(client, f"passed_{user}_0") == user
+                token = decode_reply(client.call(encode_call("get_delegation_token", user, user)))[2].success
+        with SaslConnection.to(proxy.port) as by_token:
+            by_token.socket.settimeout(TIME_S)
+            by_token.log_in_with(token)
+            assert owner_of(by_token, "passed_bob_token") == "bob"
+        with SaslConnection.to(proxy.port) as client, pytest.raises(Refused, match=r"hadoop\.rpc\.protection"):
+            client.socket.settimeout(TIME_S)
+            client.log_in(place.realm.client("alice"), AUTH_CONF)
+    check_audit(place.hive, "passed_", 3)

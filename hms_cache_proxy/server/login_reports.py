@@ -1,0 +1,44 @@
+"""What is told of logins with SASL.
+
+Job: each login, and each that is refused, is one line of the log, and of the audit log: who, from where, how, why not;
+no secret is in it. Both are counted. Must not know: how a login is done. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security.mechanism import Admitted, LoginRefused
+from hms_cache_proxy.server.audit_log import AuditLog
+from hms_cache_proxy.wire.sasl import Layers, named_layers
+
+log = structlog.get_logger()
+
+
+class LoginReports:
+    """One per worker. `audit_log` is set where there is one."""
+
+    def __init__(self, metrics: WorkerMetrics) -> None:
+        self._metrics = metrics
+        self.audit_log: AuditLog | None = None
+
+    def done(
+        self, peer: str, transport: str, login: Admitted, layer: Layers, details: Mapping[str, str | int | None]
+    ) -> None:
+        """A client is let in. `details`: more about who it is."""
+        self._metrics.handshake("sasl", "done")
+        user = login.user or None
+        log.info("login", mechanism=login.how, **details, user=user, protection=named_layers(layer), peer=peer)
+        if self.audit_log is not None:
+            self.audit_log.event("login", peer, transport, mechanism=login.how, user=user, **details)
+
+    def refused(self, peer: str, transport: str, mechanism: str, error: Exception) -> None:
+        """A client is not let in, or has gone."""
+        self._metrics.handshake("sasl", "failed")
+        why = error.detail if isinstance(error, LoginRefused) else str(error)
+        log.warning("login refused", mechanism=mechanism or None, peer=peer, why=why)
+        if self.audit_log is not None:
+            self.audit_log.event("login_refused", peer, transport, mechanism=mechanism or None, why=why)

@@ -1,0 +1,121 @@
+"""Logins of clients at a metastore, passed through: the metastore decides, as if the proxy were not there.
+
+Job: `PassedLogins.let_in` connects to a metastore, passes the negotiation on (passed_login.py), and makes a Client with
+both connections. From then on the client's calls are those of any other; what is relayed goes over that connection,
+which the metastore takes to be the client's own. Must not know: mechanisms, requests.
+Invariants: a client has one connection to one metastore, from its login to its end. It is never released, replaced or
+given to anybody else: when it is lost, the client is closed as soon as it needs it.
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security.mechanism import UNPROTECTED, Admitted
+from hms_cache_proxy.security.passed_login import PassedLogin
+from hms_cache_proxy.security.tls import problem
+from hms_cache_proxy.server.audit_log import transport_name
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.exchange import Exchange
+from hms_cache_proxy.server.hub import Hub
+from hms_cache_proxy.server.login_reports import LoginReports
+from hms_cache_proxy.server.upstream_states import Idle
+from hms_cache_proxy.upstream.endpoints import Endpoint
+from hms_cache_proxy.upstream.link import UpstreamLink
+from hms_cache_proxy.upstream.sasl_client import REPLY_BYTES, begin_login, threads
+from hms_cache_proxy.upstream.sasl_stream import SaslStream
+from hms_cache_proxy.wire.sasl import Layers, Status, message
+
+
+class PassedConnection(ClientConnection):
+    """The logic of a client whose connection to a metastore is open, after its own login there."""
+
+    def __init__(self, *, at: Endpoint, login: Admitted, **given: Any) -> None:
+        self._at = at
+        super().__init__(login=login, **given)
+        if not login.user:
+            self.session.identity = None
+
+    def _new_exchange(self, user: str | None) -> Exchange:
+        exchange = super()._new_exchange(user)
+        exchange.state = Idle(self._at)
+        exchange.calls.problem = "the client has to log in again: its connection to the metastore is lost"
+        return exchange
+
+
+class PassedLogins:
+    """One per worker."""
+
+    def __init__(self, hub: Hub, metrics: WorkerMetrics) -> None:
+        self._hub = hub
+        self.reports = LoginReports(metrics)
+
+    def stream(self, peer: str) -> SaslStream:
+        """For a new connection."""
+        return SaslStream(REPLY_BYTES, threads())  # no frame has to be whole: there is no layer
+
+    async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
+        """Pass the negotiation on. Then it is a Client, or its connection is closing."""
+        login, transport = PassedLogin(), transport_name("sasl", over_tls=within_tls)
+        try:
+            await self._open(stream, login, peer, transport)
+        except (OSError, UpstreamError, WireError) as error:
+            self.reports.refused(peer, transport, login.mechanism, error)
+            if not isinstance(error, OSError):
+                stream.send(message(Status.BAD, str(error).encode()))
+            stream.close()
+
+    async def _open(self, stream: SaslStream, login: PassedLogin, peer: str, transport: str) -> None:
+        endpoint, metastore = await self._connected()
+        client = Client(self._hub, lambda **given: PassedConnection(at=endpoint, login=login.admitted, **given))
+        if not self._hub.places.take(endpoint, client):
+            self._leave(endpoint, client)
+            metastore.abort()
+            limit = f"upstream_options.max_connections = {self._hub.allowed.upstream_connections}"
+            raise UpstreamError(f"all connections are taken ({limit})", uri=endpoint.uri)
+        try:
+            await _negotiate(stream, metastore, login)
+            if metastore.is_closing():
+                raise ConnectionResetError("the metastore closed the connection after the login")
+        except BaseException:  # the time is over, too
+            self._leave(endpoint, client)
+            metastore.abort()
+            raise
+        self.reports.done(peer, transport, login.admitted, Layers.AUTH, {"passed_to": endpoint.uri})
+        link = UpstreamLink(client)
+        client.has_logged_in_at(endpoint, link)
+        of_client, of_metastore = login.rest()
+        metastore.open(link, UNPROTECTED, of_metastore)
+        stream.open(client, UNPROTECTED, of_client)
+
+    def _leave(self, endpoint: Endpoint, client: Client) -> None:
+        first = self._hub.places.leave(endpoint, client)
+        if first is not None:
+            first.place_free(endpoint)
+
+    async def _connected(self) -> tuple[Endpoint, SaslStream]:
+        """To the first metastore that takes a connection. UpstreamError if none does."""
+        endpoints, problems = self._hub.endpoints, []
+        for endpoint in endpoints.candidates():
+            try:
+                async with asyncio.timeout(self._hub.allowed.connect_s):
+                    return endpoint, await begin_login(endpoint)
+            except OSError as error:  # TimeoutError is one
+                why = problem(error) or f"no connection within {self._hub.allowed.connect_s:g} s"
+                endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
+                problems.append(f"{endpoint.uri}: {why}")
+        raise UpstreamError("no metastore can be reached: " + ("; ".join(problems) or endpoints.problems), uri="")
+
+
+async def _negotiate(client: SaslStream, metastore: SaslStream, login: PassedLogin) -> None:
+    """In turn, until the metastore lets the client in. OSError or WireError if it does not."""
+    while not login.done:
+        if login.clients_turn:
+            metastore.send(login.from_client(await client.more()))
+        else:
+            client.send(login.from_metastore(await metastore.more()))
