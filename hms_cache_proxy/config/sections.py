@@ -390,6 +390,8 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "authorization", "learned needs a log that is followed; with ttl.enabled, see ttl.impersonation"
     if config.authorization in ("learned", "per_user") and passes_logins(config.security):
         yield "authorization", f"{config.authorization} needs users; with pass_through only the metastore knows them"
+    if config.ttl.impersonation == "on" and passes_logins(config.security):
+        yield "ttl.impersonation", "needs users; with pass_through only the metastore knows them"
     if config.serve_stale and config.consistency == "strict":
         yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:

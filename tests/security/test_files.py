@@ -162,6 +162,10 @@ LDAP = {
             "security.upstream_identity: cannot be pass_through where clients may log in with a password",
         ),
         ({**PASSED, "authorization": "learned"}, "authorization: learned needs users; with pass_through only"),
+        (
+            {**PASSED, "ttl.enabled": "true", "ttl.impersonation": "on"},
+            "ttl.impersonation: needs users; with pass_through",
+        ),
         ({**PASSED, "tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in to the proxy"),
         ({"tokens.lifetime": "1h"}, "tokens.lifetime: has no meaning unless clients may log in to the proxy"),
         (
