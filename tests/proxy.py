@@ -22,6 +22,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from hms_cache_proxy.cache.state import FIRST_BEAT, MAX_WORKERS, StatePage
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.testbed import ledger
 from tests.testbed.processes import free_port
@@ -125,7 +126,7 @@ class Proxy:
     def wait_prewarmed(self, timeout_s: float = 120.0) -> None:
         self.wait(lambda: self.status()["prewarm"]["done"], "prewarmed", timeout_s)
 
-    def wait_event(self, event_id: int, timeout_s: float = 30.0) -> None:
+    def wait_event(self, event_id: int, timeout_s: float = READY_S) -> None:
         """Until the cursor has reached this notification event id."""
         self.wait(lambda: self.status()["cursor_event_id"] >= event_id, f"at event {event_id}", timeout_s)
 
@@ -152,15 +153,27 @@ class Proxy:
         return sum(value for found, value in self.samples(name) if labels.items() <= found.items())
 
     def requests(self) -> dict[tuple[str, str, str], float]:
-        """hms_proxy_requests_total by (method, outcome, reason), with all that was answered before this call: workers
-        count apart and add up once in FLUSH_INTERVAL_S."""
+        """hms_proxy_requests_total by (method, outcome, reason), with all that was answered before this call."""
         return self.requests_of([self])[0]
 
     @staticmethod
     def requests_of(proxies: Sequence[Proxy]) -> list[dict[tuple[str, str, str], float]]:
         """requests() of each, in the time of one."""
-        time.sleep(1.5 * FLUSH_INTERVAL_S)
+        since_ns = time.monotonic_ns()
+        for proxy in proxies:
+            proxy.wait_counted(since_ns)
         return [proxy.told_requests() for proxy in proxies]
+
+    def wait_counted(self, since_ns: int | None = None) -> None:
+        """Until all that was answered before this call, or `since_ns`, is in the metrics. Workers count apart and add
+        up once in FLUSH_INTERVAL_S; one whose loop has shown a sign of life later than that has done it."""
+        added_ns = (since_ns or time.monotonic_ns()) + int((FLUSH_INTERVAL_S + 0.05) * 1e9)
+        self.wait(lambda: all(beat_ns > added_ns for beat_ns in self._beats() if beat_ns), "counted")
+
+    def _beats(self) -> list[int]:
+        """When each worker has shown its last sign of life; 0: there is none."""
+        with StatePage(self.directory / "data" / "state") as page:
+            return page.words[FIRST_BEAT : FIRST_BEAT + MAX_WORKERS].tolist()
 
     def told_requests(self) -> dict[tuple[str, str, str], float]:
         """The same at once, for who waits for something to be counted: the newest calls may be missing."""

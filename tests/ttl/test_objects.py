@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
-from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -240,7 +238,7 @@ def test_partitions_with_too_many_columns_are_never_kept(recorded: Callable[...,
         world.asked.take()
         read()
         assert len(world.asked.take()) == 1
-    time.sleep(1.5 * FLUSH_INTERVAL_S)
+    world.proxy.wait_counted()
     assert world.proxy.metric("hms_proxy_ttl_over_column_limit_total") == 2 * len(reads) + 4
 
 
