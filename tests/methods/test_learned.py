@@ -246,15 +246,20 @@ def test_new_rules_end_it(seen: Proxy) -> None:
     assert seen.hit() is None
 
 
+def shown_within_its_time(proxy: Proxy, body: bytes, message: bytes | None = None) -> bytes:
+    """What the cache gives after the metastore has given it. A busy machine may need longer than the verdict lasts."""
+    for _ in range(20):
+        proxy.read(body, message=message)
+        if (hit := proxy.hit(message=message)) is not None:
+            return hit
+    raise AssertionError("a verdict makes no hit")
+
+
 def test_time_ends_it(tmp_path: Path, equal: bytes) -> None:
     with opened(tmp_path, authorization="learned", authorization_ttl_s=TTL_S) as bench:
         proxy = Proxy(bench)
-        forward = proxy.asked()
-        left_s = time.monotonic()
-        proxy.answered(forward, equal)
-        assert proxy.hit() is not None
-        while time.monotonic() < left_s + TTL_S:
-            time.sleep(0.01)
+        shown_within_its_time(proxy, equal)
+        time.sleep(TTL_S)
         assert proxy.hit() is None
 
 
@@ -300,9 +305,8 @@ def test_a_kept_reply_that_has_ended_is_replaced(tmp_path: Path) -> None:
         proxy = Proxy(bench)
         bench.step(Changes(cursor=12, marks={targets.FUNCTIONS: b"1"}))
         for body in (full, full, less):
-            proxy.read(body, message=FUNCTIONS)
-            kept = proxy.hit(message=FUNCTIONS)
-            assert kept is not None and kept.endswith(body)
+            kept = shown_within_its_time(proxy, body, FUNCTIONS)
+            assert kept.endswith(body)
             time.sleep(TTL_S)
             assert proxy.hit(message=FUNCTIONS) is None
 

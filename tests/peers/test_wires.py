@@ -52,10 +52,9 @@ async def closed_after() -> float:
     server = await loop.create_server(lambda: PeerWire(events, 1, None), "127.0.0.1", 0)
     with await asyncio.to_thread(greeted, server.sockets[0].getsockname()[1]):
         wire = await asyncio.wait_for(events.wire, SOON_S)
-        message = FenceOwed((b"t" * (1 << 20),))
+        message, began_s = FenceOwed((b"t" * (1 << 20),)), time.monotonic()
         for _ in range((UNREAD_BYTES >> 20) + 16):  # what fits into the kernel's buffers comes on top
             wire.send(message)
-        began_s = time.monotonic()
         assert await asyncio.wait_for(events.problem, CLOSE_S + SOON_S) == "it does not read"
     server.close()
     return time.monotonic() - began_s

@@ -6,7 +6,6 @@ import os
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from zlib import crc32
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.recording import writer as recording_writer
 from hms_cache_proxy.recording.file import Damage, RecordingFile
 from hms_cache_proxy.recording.format import HEADER_BYTES, Record, RecordingState, decode, encode, payload_bytes
 from hms_cache_proxy.recording.writer import Writer
@@ -178,18 +178,17 @@ def test_the_writer_stops_at_its_size_and_at_its_time(tmp_path: Path) -> None:
     assert not Writer(str(path), MIB, WorkerMetrics()).active, "its time is over"
 
 
-def test_what_comes_after_the_set_time_is_left_out_at_once(tmp_path: Path) -> None:
+def test_what_comes_after_the_set_time_is_left_out_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it is `write` that stops the writer; what came before is written."""
-    path = tmp_path / "r"
-    until_ms = time.time_ns() // 1_000_000 + 500
-    file, _ = RecordingFile.begin(str(path), now_ms=1, until_ms=until_ms)
+    path, now_ms = tmp_path / "r", [100]
+    monkeypatch.setattr(recording_writer, "_now_ms", lambda: now_ms[0])
+    file, _ = RecordingFile.begin(str(path), now_ms=1, until_ms=200)
     file.close()
     writer = Writer(str(path), MIB, WorkerMetrics())
     writer.put(b"m", b"before", 2, b"r")
     waiting = writer.take()
     writer.put(b"m", b"after it was taken", 2, b"r")
-    while time.time_ns() // 1_000_000 < until_ms:
-        time.sleep(0.01)
+    now_ms[0] = 200
     writer.write(waiting)
     assert writer.active, "something waits that came before"
     writer.put(b"m", b"after", 2, b"r")
@@ -209,6 +208,7 @@ def test_the_writer_leaves_out_what_is_there(tmp_path: Path) -> None:
 
 _APPENDER = """
 import sys
+from hms_cache_proxy.recording import writer as recording_writer
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import Record, encode
 file = RecordingFile.to_append(sys.argv[1])

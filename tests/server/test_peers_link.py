@@ -47,8 +47,8 @@ async def when_it_left(page: StatePage, path: Path, request: PeerRequest, *, lim
     server = await loop.create_unix_server(asyncio.Protocol, str(path))
     link = PeersLink(path, page, write_age_ns=10**18)
     left: asyncio.Future[None] = loop.create_future()
-    page[Slot.GIVEN_UNTIL_NS] = from_now(GIVEN_S)
     began = loop.time()
+    page[Slot.GIVEN_UNTIL_NS] = from_now(GIVEN_S)
     link.ask(request, lambda: left.set_result(None))
     tasks = [loop.create_task(link.run()), loop.create_task(leases_go_on(page))]
     try:

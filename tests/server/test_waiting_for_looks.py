@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.config import load
+from hms_cache_proxy.methods import patience
 from hms_cache_proxy.server.client_states import HotPathUse, WaitingForLook, WaitingForStep
 from hms_cache_proxy.server.commands import Await, Close, Command, OpenUpstream, Send, Why
 from hms_cache_proxy.server.connection import ClientConnection
@@ -16,6 +17,15 @@ from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import MessageLimits
 from tests.methods.warm import Bench, opened, request
+
+TOO_LATE_NS = 10**13
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    for name in ("SHORT_NS", "LONG_NS"):
+        monkeypatch.setattr(patience, name, TOO_LATE_NS // 10)
 
 
 class Line:
@@ -91,13 +101,13 @@ def test_requests_that_come_meanwhile_keep_their_order(line: Line) -> None:
 
 def test_relayed_after_waiting_in_vain(line: Line) -> None:
     line.sent(8)
-    (relayed,) = line.moved(after_ns=10**9)
+    (relayed,) = line.moved(after_ns=TOO_LATE_NS)
     assert isinstance(relayed, OpenUpstream)
 
 
 def test_the_others_are_relayed_at_once(line: Line) -> None:
     line.sent(8)
-    line.moved(after_ns=10**9)
+    line.moved(after_ns=TOO_LATE_NS)
     session, dispatcher = line.core.session, line.bench.dispatcher
     assert dispatcher.hot_wait(session, request(9), time.monotonic_ns()) is None
     line.bench.step()
