@@ -16,7 +16,6 @@ import click
 from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import SPARK, SparkOptions
 from hms_cache_proxy.errors import AdviceError
-from hms_cache_proxy.pipeline.session import require
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.advise.patterns import KnownTable
@@ -87,6 +86,8 @@ def advise(
     report.html, plots, advice.toml (include, exclude, cache.max_bytes) and advice.json to --out.
     """
     opened = spark.session()
+    from hms_cache_proxy.pipeline.session import require
+
     require("pyspark", "matplotlib")
     directory = _directory(out)
 

@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_source
-from hms_cache_proxy.security import check
-from hms_cache_proxy.server import traces
 
 
 @click.command("check-config")
@@ -19,8 +17,13 @@ def check_config(file: str | None, as_json: bool, **given: object) -> None:
     """Read the settings as `serve` does, and print them with secrets masked."""
     config = load_config(file, given)
     require_source(config)
+    from hms_cache_proxy.security import check
+
     check.files(config)
-    traces.check(config)
+    if config.traces.wanted:
+        from hms_cache_proxy.server import traces
+
+        traces.check(config)
     if as_json:
         click.echo(json.dumps(config.shown(), indent=2))
         return

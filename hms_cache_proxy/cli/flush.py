@@ -7,7 +7,6 @@ import os
 
 import click
 
-from hms_cache_proxy.cli import remote
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, load
 
 DEFAULT_URL = "http://127.0.0.1:9085"
@@ -37,6 +36,8 @@ def flush(url: str, everything: bool, as_json: bool, **selection: str | None) ->
     if everything == bool(query):
         raise click.UsageError("say what to flush: --all, or --db (with --table, --partition)")
     token = load(None, {k: v for k, v in os.environ.items() if "ADMIN_TOKEN" in k}).admin.token
+    from hms_cache_proxy.cli import remote
+
     answer = remote.post_flush(url, query, token)
     if as_json:
         click.echo(json.dumps(answer, indent=2))

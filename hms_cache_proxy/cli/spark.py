@@ -15,7 +15,6 @@ import click
 from hms_cache_proxy.cli.options import CONFIG_FILE, Options, load_config
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import AuditError, ConfigError, SnapshotError, StoreError
-from hms_cache_proxy.pipeline.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +56,8 @@ class SparkOptions:
             if not equals or not key.strip():
                 raise click.UsageError(f"--conf {setting}: is not KEY=VALUE")
             found[key.strip()] = value
+        from hms_cache_proxy.pipeline.session import session
+
         return session(self.master, found)
 
 

@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from hms_cache_proxy.cli import remote
 from hms_cache_proxy.config import HTTP_URL_VARIABLE
 
 DEFAULT_URL = "http://127.0.0.1:9084"
@@ -30,6 +29,8 @@ def status(url: str, as_json: bool, watch: bool) -> None:
     """
     if watch and as_json:
         raise click.UsageError("--watch has no meaning with --json")
+    from hms_cache_proxy.cli import remote
+
     if watch:
         remote.watch_status(url)
     answer = remote.get_status(url)

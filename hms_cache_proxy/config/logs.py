@@ -54,6 +54,11 @@ class TracesSection(Section):
     sample_hits: float = setting(0.0, ge=0, le=1, description="Share of the hits that get a trace; 0 = none.")
     show_users: bool = setting(False, description="Whether traces name the users.")
 
+    @property
+    def wanted(self) -> bool:
+        """Does any call get a trace?"""
+        return self.sample > 0 or self.sample_hits > 0
+
 
 @dataclass(frozen=True)
 class LogSection(Section):

@@ -51,7 +51,6 @@ from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.security import check
-from hms_cache_proxy.server import traces
 from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
@@ -77,7 +76,10 @@ def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
     secures connections.
     """
     check.files(config)
-    traces.check(config)
+    if config.traces.wanted:
+        from hms_cache_proxy.server import traces  # with all that reads calls, which only workers do
+
+        traces.check(config)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

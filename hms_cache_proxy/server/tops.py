@@ -2,10 +2,7 @@
 
 Job: count samples of the calls in bounded memory, over the last hour, and write the highest counts to a file that the
 supervisor reads. Must not know: how samples of hits are chosen (methods/hot.py), who reads the file.
-Each list is a Space-Saving summary (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements
-in Data Streams, 2005): a name that is not among the COUNTERS counted ones takes the place of the smallest count, and
-goes on from it. So a count is too high by at most the smallest one, and no name with more calls than a COUNTERS-th of
-all is missing. GENERATIONS of five minutes each make the hour.
+Each list is a Space-Saving summary (space_saving.py). GENERATIONS of five minutes each make the hour.
 Owner: the worker's event loop; only writing is done in a thread.
 """
 
@@ -26,9 +23,8 @@ from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.hot import SAMPLED_EVERY, Sampled
 from hms_cache_proxy.server.access_lines import about, head_of, object_of, user_of
 from hms_cache_proxy.server.commands import Observe
+from hms_cache_proxy.server.space_saving import SHOWN, SpaceSaving
 
-COUNTERS: Final = 100  # of one list of one generation
-SHOWN: Final = 20  # of one list
 GENERATIONS: Final = 12
 GENERATION_S: Final = 300.0
 SAMPLES: Final = 128  # calls that the hot path has not answered, and that are looked at, per second
@@ -39,22 +35,6 @@ Measure = Literal["calls", "misses", "seconds"]
 MEASURES: Final[tuple[Measure, ...]] = ("calls", "misses", "seconds")
 
 log = structlog.get_logger()
-
-
-class SpaceSaving:
-    """The names with the highest counts."""
-
-    def __init__(self, counters: int = COUNTERS) -> None:
-        self._counters = counters
-        self.counts: dict[str, float] = {}
-
-    def add(self, name: str, number: float) -> None:
-        """Count `name` so many times."""
-        counts = self.counts
-        if name not in counts and len(counts) >= self._counters:
-            least = min(counts, key=counts.__getitem__)
-            number += counts.pop(least)
-        counts[name] = counts.get(name, 0) + number
 
 
 class _Lists:

@@ -132,5 +132,4 @@ def check(config: Config) -> None:
 
 
 def _on(config: Config) -> bool:
-    wanted = config.traces.sample > 0 or config.traces.sample_hits > 0
-    return wanted and os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
+    return config.traces.wanted and os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"

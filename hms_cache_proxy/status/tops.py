@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from hms_cache_proxy.server.tops import SHOWN
+from hms_cache_proxy.server.space_saving import SHOWN
 
 
 def added_up(files: Iterable[Path]) -> dict[str, dict[str, list[dict[str, object]]]]:

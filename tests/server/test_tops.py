@@ -16,7 +16,8 @@ from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server import tops
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
-from hms_cache_proxy.server.tops import COUNTERS, GENERATIONS, SAMPLES, SpaceSaving, Tops
+from hms_cache_proxy.server.space_saving import COUNTERS, SpaceSaving
+from hms_cache_proxy.server.tops import GENERATIONS, SAMPLES, Tops
 from hms_cache_proxy.status.tops import added_up
 from tests.chance import chance
 from tests.server.test_access_log import header_of
