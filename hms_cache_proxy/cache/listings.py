@@ -1,7 +1,8 @@
 """The rows of listings in one write transaction: a name for each table of a database, and how many are not loaded.
 
 Job: put and remove names, and count those that are not loaded as they come and go, so that nobody has to look at all
-of a database's tables to know whether each of them is followed. Must not know: tables themselves.
+of a database's tables to know whether each of them is followed; notice which listings now say something else. Must not
+know: tables themselves.
 Owner: the follower's write transaction; `finish` once at its end.
 """
 
@@ -11,6 +12,7 @@ from typing import Any
 
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.changes import TableStub
+from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.store.protocol import TableRecord
 
 
@@ -23,6 +25,9 @@ class Listings:
         self._names = layout.objects_prefix(generation, b"n")
         self._counts = layout.objects_prefix(generation, b"u")
         self._more: dict[bytes, int] = {}  # by database: how many more of its names are not loaded
+        self.changed: set[Target] = set()
+        """`targets.said` of the listings that no longer say what they said, as far as can be known: a row without a
+        summary does not say everything."""
 
     def loaded(self, name: bytes, record: TableRecord) -> None:
         """The table of this full name is loaded."""
@@ -37,7 +42,7 @@ class Listings:
 
     def remove(self, name: bytes) -> None:
         """There is no table of this full name."""
-        self._count(name, 0)
+        self._replaced(name, None)
         layout.remove(self._txn, self._objects, self._names, name)
 
     def finish(self) -> None:
@@ -52,15 +57,23 @@ class Listings:
                 self._txn.delete(key, db=self._objects)
 
     def _put(self, name: bytes, row: bytes) -> None:
-        self._count(name, _not_loaded(row))
+        self._replaced(name, row)
         layout.store(self._txn, self._objects, self._names, name, row)
 
-    def _count(self, name: bytes, now: int) -> None:
-        more = now - _not_loaded(layout.find(self._txn, self._objects, self._names, name))
+    def _replaced(self, name: bytes, row: bytes | None) -> None:
+        before = layout.find(self._txn, self._objects, self._names, name)
+        database = name[: name.rfind(targets.SEPARATOR)]
+        more = _not_loaded(row) - _not_loaded(before)
         if more:
-            database = name[: name.rfind(targets.SEPARATOR)]
             self._more[database] = self._more.get(database, 0) + more
+        if row != before or (row is not None and not _says_everything(row)):
+            self.changed.add(targets.said(*database.split(targets.SEPARATOR)))
 
 
 def _not_loaded(row: bytes | None) -> int:
     return int(row is not None and not layout.NAME_ROW.unpack_from(row)[1] & layout.LOADED)
+
+
+def _says_everything(row: bytes) -> bool:
+    flags: int = layout.NAME_ROW.unpack_from(row)[1]
+    return bool(flags & layout.SUMMARISED)

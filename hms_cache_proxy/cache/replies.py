@@ -13,6 +13,9 @@ snapshot that was opened *before* the request was sent. It may be used only when
 began *after* the reply arrived (`learned_ns`): that step has everything that the answer can have shown, and if no
 version has changed, the answer agrees with the cache. Until then `revalidate` returns None and keeps the entry.
 
+An entry that agrees with the cache may depend on less than before (`lasting`): what changes and changes back while the
+metastore answers matters only until then.
+
 **Large replies** are kept when they are asked for a second time: most never are, and each would evict hundreds of small
 ones. A large reply from the metastore is kept at once if there is room.
 
@@ -93,6 +96,7 @@ class ReplyEntry:
     valid: Stamp | None = None
     by_look: bool = False
     verdicts: tuple[UserVerdict, ...] = ()
+    lasting: tuple[Target, ...] | None = None  # what it depends on once it was found valid; None: on the same
 
 
 def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[int, ...]:
@@ -158,8 +162,10 @@ class ReplyCache:
 
     @staticmethod
     def _unchanged(entry: ReplyEntry, snapshot: CacheSnapshot) -> bool:
-        found = versions_of(snapshot, entry.depends)
-        return max(found, default=0) <= entry.seq if entry.seq else found == entry.versions
+        if not entry.seq:
+            return versions_of(snapshot, entry.depends) == entry.versions
+        lasting = entry.depends if entry.lasting is None else entry.lasting
+        return max(versions_of(snapshot, lasting), default=0) <= entry.seq
 
     def put(self, key: bytes, entry: ReplyEntry) -> bool:
         """Keeps a reply; False if it is too large, or large and asked for the first time."""

@@ -7,6 +7,7 @@
     b"l" cat \\0 db             the list of tables of a database
     b"t" cat \\0 db \\0 table    a table and everything below it
     b"m" cat \\0 db             every table of a database: only reads depend on it; a target of a table implies it
+    b"s" cat \\0 db             only a version: what a listing says of its tables has changed
     b"F"                       the functions of all databases
     b"C"                       the catalogs
     b"B"                       only with a mark: the rows of all databases
@@ -80,6 +81,18 @@ def members_of(target: Target) -> Target | None:
 def listed_by(target: Target) -> Target | None:
     """The `members` of a list of tables; None for another target."""
     return b"m" + target[1:] if target[:1] == b"l" else None
+
+
+def said(catalog: bytes, database_name: bytes) -> Target:
+    """What the listing of a database says: which tables there are, and of each its id, type, comment and owner."""
+    return b"s%b\0%b" % (catalog, database_name)
+
+
+def lasting(depends: tuple[Target, ...]) -> tuple[Target, ...]:
+    """What an answer that shows only what a listing says depends on, once it agrees with the cache; `depends`: on what
+    it depends before. A table that is changed otherwise no longer matters."""
+    found = (b"s" + target[1:] if target[:1] == b"l" else target for target in depends)
+    return tuple(target for target in found if not is_members(target))
 
 
 def is_members(target: Target) -> bool:

@@ -265,6 +265,7 @@ class _Step:
         self._partitions(changes)
         self._completeness(changes)
         self._listings.finish()
+        self._touched |= self._listings.changed
         self._versions()
         return self._finish(changes)
 

@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.targets import ROLES, listed_by
+from hms_cache_proxy.cache.targets import ROLES, lasting, listed_by
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import LOOKS, STALE, Authorization, Gate, Reason, Rules
@@ -356,7 +356,8 @@ class Dispatcher:
         if isinstance(shared, Serve | Wait):
             return shared
         read = effects.RelayedRead(
-            self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look
+            *(self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look),
+            lasting=lasting(depends) if method.of_listing else None,
         )
         pending = self._showing(read, call, snapshot)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
@@ -437,6 +438,7 @@ class Dispatcher:
             return Serve(_chunks(head, body), label.method, reason=reason)
         verdicts = () if call.judged is None else call.judged.verdicts
         entry = ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look, verdicts=verdicts)
+        entry.lasting = lasting(depends) if call.plan.method.of_listing else None
         self._replies.put(call.key, entry)
         return Serve(_whole(head, body), label.method, reason=reason)
 

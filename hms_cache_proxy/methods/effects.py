@@ -165,6 +165,9 @@ class RelayedRead(Pending):
     by_look: bool = False
     """Whether the reply may be given again only after a look that began after its read arrived."""
 
+    lasting: tuple[bytes, ...] | None = None
+    """What the reply depends on once it agrees with the cache; None: on the same."""
+
     decided_ns: int = field(default_factory=time.monotonic_ns)
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
@@ -187,6 +190,7 @@ class RelayedRead(Pending):
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
             return  # an earlier equal reply can be used sooner
         entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label, by_look=self.by_look)
+        entry.lasting = self.lasting
         self.shared.replies.put(self.key, entry)
 
     def failed(self, sent: bool) -> None:

@@ -57,6 +57,8 @@ class Method:
     logs: bool = False
     members: bool = False
     """It also depends on every table, or a kept reply on every database, in the listing that it depends on."""
+    of_listing: bool = False
+    """It shows only what the listing that it depends on says: which tables there are, their types, comments, owners."""
     silent_before_4: tuple[s.Rule, ...] = ()
     """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
 
@@ -77,8 +79,8 @@ def _serve(name: str, *rules: s.Rule) -> Method:
     return Method(name, MethodKind.READ, rules, reads=True, learn=True)
 
 
-def _serve_of_all(name: str, *rules: s.Rule) -> Method:
-    return Method(name, MethodKind.READ, rules, reads=True, learn=True, members=True)
+def _serve_listing(name: str, *rules: s.Rule, members: bool = False) -> Method:
+    return Method(name, MethodKind.READ, rules, reads=True, learn=True, members=members, of_listing=True)
 
 
 def _write(name: str, *rules: s.Rule) -> Method:
@@ -165,10 +167,10 @@ _ROWS: list[Method] = [
     *_some(MethodKind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
     *_some(MethodKind.WRITE, "alter_dataconnector_req drop_dataconnector drop_dataconnector_req"),
     # Tables
-    _serve("get_all_tables", s.table_names("db_name")),
-    _serve("get_tables", s.table_names("db_name")),
-    _serve_of_all("get_tables_by_type", s.table_names("db_name")),
-    _serve_of_all("get_table_meta", s.matching("db_patterns")),
+    _serve_listing("get_all_tables", s.table_names("db_name")),
+    _serve_listing("get_tables", s.table_names("db_name")),
+    _serve_listing("get_tables_by_type", s.table_names("db_name"), members=True),
+    _serve_listing("get_table_meta", s.matching("db_patterns"), members=True),
     _learn_of_all("get_tables_ext", s.table_names("req.database", "req.catalog")),
     _learn_of_all("get_table_names_by_filter", s.table_names("dbname")),
     _learn_of_all("get_materialized_views_for_rewriting", s.table_names("db_name")),

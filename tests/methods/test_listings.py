@@ -121,3 +121,20 @@ def test_a_database_altered_elsewhere_without_an_event(
         assert getattr(ask().reply.value.success, field) == value
         assert kept(ask).reply == hms.ask("get_database", name=database)
     hms.do("drop_database", name=database, deleteData=True, cascade=True)
+
+
+def test_a_listing_is_kept_while_tables_change_in_what_it_does_not_show(
+    local: Local, world42: World, hms: Oracle, name: bytes
+) -> None:
+    """As Trino lists a schema whose tables Iceberg commits to, or get partitions."""
+    local.followed.loaded()
+    arguments = {"db_patterns": world42.database, "tbl_patterns": b"*", "tbl_types": []}
+    ask = lambda: local.ask("get_table_meta", **arguments)  # noqa: E731
+    first = kept(ask).reply
+    for number in (b"1", b"2"):
+        found = hms.do("get_table_req", req=world42.request("GetTableRequest", dbName=None, tblName=name)).table
+        found.parameters[b"metadata_location"] = number
+        hms.do("alter_table_with_environment_context", dbname=world42.database, tbl_name=name, new_tbl=found)
+        local.followed.confirmed()
+        asked = ask()
+        assert asked.by in ("hit", "hot") and asked.reply == first == hms.ask("get_table_meta", **arguments)
