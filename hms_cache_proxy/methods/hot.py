@@ -170,10 +170,10 @@ class HotPath:
         if took_ns < _QUICK_NS:
             counts.quick += 1
             counts.quick_ns += took_ns
-            if not now_ns & _NOT_SAMPLED:
-                self.samples.append((entry.depends, session.identity))
         else:
             counts.observe(took_ns * 1e-9)
+        if not now_ns & _NOT_SAMPLED:
+            self.samples.append((entry.depends, session.identity))
         if self._tell is not None:
             self._tell(now_ns, took_ns, reply, session, data, label)
         return reply

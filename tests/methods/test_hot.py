@@ -18,7 +18,7 @@ from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods import patience
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
-from hms_cache_proxy.methods.hot import MARKED_NS
+from hms_cache_proxy.methods.hot import MARKED_NS, SAMPLED_EVERY
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
@@ -291,6 +291,16 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
     assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
     assert (reply, session, message) == (expected, warm.session, request())
     assert (label.method, label.reason) == ("get_table", "")
+
+
+@pytest.mark.parametrize("took_ns", [0, 10**9])
+def test_samples_are_chosen_by_the_clock_however_long_an_answer_takes(warm: Bench, took_ns: int) -> None:
+    samples = warm.dispatcher.samples
+    samples.clear()
+    began_ns = (time.monotonic_ns() - took_ns) >> 10 << 10  # 16 moments of 64 ns each
+    answers = [warm.dispatcher.hot(warm.session, request(), began_ns + moment * 64) for moment in range(32)]
+    assert None not in answers
+    assert len(samples) == len(answers) // SAMPLED_EVERY
 
 
 def test_tables_that_are_asked_for_are_marked_now_and_then(tmp_path: Path) -> None:
