@@ -39,7 +39,7 @@ class ModeReason(IntEnum):
 _TEXTS = {
     ModeReason.STARTING: "the follower has not caught up since the start",
     ModeReason.SERVING: "serving from cache",
-    ModeReason.NO_STORE: "store = none: everything is relayed",
+    ModeReason.NO_STORE: "store = none, so nothing can be cached",
     ModeReason.NO_LOG: "the metastore does not write its notification log, or does not let this proxy read it",
     ModeReason.AUTHORIZATION: "the metastore's answers may depend on the user",
     ModeReason.OTHER_DATABASE: "a metastore and store_url use different databases",

@@ -141,7 +141,7 @@ def _call_rows(calls: Mapping[str, Any]) -> list[tuple[str, Any]]:
         "no reads yet" if calls["hit_ratio"] is None else f"{calls['hit_ratio']:.1%} of the cacheable reads are hits"
     )
     others = ", ".join(f"{calls[kind]:,} {kind}" for kind in ("relays", "writes", "errors"))
-    saved = f"about {calls['seconds_saved']:,.1f} s of the metastore's time saved" if calls["hits"] else ""
+    saved = f"at least {calls['seconds_saved']:,.1f} s of the metastore's time" if calls["seconds_saved"] else ""
     misses = [one for one in calls["reasons"] if one["outcome"] == "miss"]
     return [
         ("calls", f"{calls['total']:,}{rate}"),

@@ -24,13 +24,13 @@ class Banner(NamedTuple):
 
 
 _ADVICE: Final[Mapping[str, str]] = {
-    "no_store": "Set store_url, or store = thrift, if reads are to be cached.",
+    "no_store": "To cache reads, set store_url, or store = thrift.",
     "no_log": "Set store_url, or have the metastore write its notification log; `hms-cache-proxy doctor` says more.",
     "authorization": "If all users may see the same, set authorization = none, else learned; see docs/security.md.",
-    "other_database": "Correct upstream or store_url: both must belong to the same metastore.",
+    "other_database": "Correct `upstream` or `store_url`: both must belong to the same metastore.",
     "cached_store": "Remove CachedStore from the metastore's settings (metastore.rawstore.impl).",
     "replica": "Set store_url to the primary database.",
-    "unchecked": "Start a metastore, or correct upstream.",
+    "unchecked": "Start a metastore, or correct the setting `upstream`.",
     "unconfirmed": "Look at the follower's log lines, and whether the database answers.",
 }
 
@@ -70,8 +70,9 @@ def _outage(facts: Facts) -> Banner | None:
     since = _duration(upstream["since_s"])
     if facts["mode"] in ("cache", "stale"):
         text = f"No metastore has answered for {since}. Reads are still answered from the cache; everything else fails."
-        return Banner("bad", text, "Start the metastore, or correct upstream.")
-    return Banner("bad", f"No metastore has answered for {since}, so calls fail.", "Start it, or correct upstream.")
+        return Banner("bad", text, "Start the metastore, or correct the setting `upstream`.")
+    text = f"No metastore has answered for {since}, so calls fail."
+    return Banner("bad", text, "Start it, or correct the setting `upstream`.")
 
 
 def _fences(facts: Facts) -> Banner | None:
@@ -132,6 +133,14 @@ def _ratio(facts: Facts) -> Banner | None:
     return Banner("warn", f"Only {ratio:.0%} of the cacheable reads are answered from the cache.{most}")
 
 
+def _unused(facts: Facts) -> Banner | None:
+    if facts["mode"] != "cache" or facts["calls"]["total"]:
+        return None
+    port = facts["listen"].rpartition(":")[2]
+    text = "The cache is ready, and no client has called yet."
+    return Banner("good", text, f"Set hive.metastore.uris of the clients to this host, port {port}.")
+
+
 def _other_modes(facts: Facts) -> Banner | None:
     if facts["mode"] == "replay":
         return Banner("good", "A recording is replayed; writes are refused.")
@@ -151,6 +160,7 @@ _LOOKS: Final[tuple[Callable[[Facts], Banner | None], ...]] = (
     _prewarm,
     _full,
     _ratio,
+    _unused,
     _other_modes,
 )
 

@@ -121,6 +121,7 @@ class ProxyView:
             "mode": self._mode(),
             "mode_reason": self._mode_reason().label,
             "mode_text": BY_TIME_TEXT if self._mode() == "ttl" else self._mode_reason().text,
+            "listen": str(self._config.listen),
             "consistency": self._config.consistency,
             "cursor_event_id": page[Slot.CURSOR],
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],

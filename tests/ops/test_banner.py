@@ -23,6 +23,7 @@ WELL: dict[str, Any] = {
     "mode": "cache",
     "mode_reason": "serving",
     "mode_text": "serving from cache",
+    "listen": "0.0.0.0:9083",
     "workers": {"wanted": 2, "running": 2, "accepting": 2, "restarts": 0},
     "upstream": {"uri": "thrift://a:1", "reachable": True, "since_s": 5, "all": []},
     "fences": {"usable": True},
@@ -30,11 +31,12 @@ WELL: dict[str, Any] = {
     "prewarm": {"done": True, "tables_done": 3, "tables_total": 10},
     "cache_bytes": 10,
     "cache_max_bytes": 100,
-    "calls": {"hits": 10, "misses": 0, "hit_ratio": 1.0, "reasons": []},
+    "calls": {"total": 10, "hits": 10, "misses": 0, "hit_ratio": 1.0, "reasons": []},
 }
 DOWN = {"uri": "thrift://a:1", "reachable": False, "since_s": 300.0, "all": []}
 ONE_DOWN = {**WELL["upstream"], "all": [{"uri": "thrift://b:1", "reachable": False}]}
 FEW = {
+    "total": 1000,
     "hits": 10,
     "misses": 990,
     "hit_ratio": 0.01,
@@ -60,6 +62,7 @@ FEW = {
         ({"prewarm": {"done": False, "tables_done": 3, "tables_total": 10}}, "warn", "what is loaded is already"),
         ({"cache_bytes": 99}, "warn", "The cache is full"),
         ({"calls": FEW}, "warn", "Only 1% of the cacheable reads are answered from the cache. Most misses: a list in"),
+        ({"calls": {"total": 0, "hits": 0, "misses": 0, "hit_ratio": None}}, "good", "no client has called yet."),
         ({"mode": "ttl"}, "good", "TTL mode"),
         ({"mode": "replay"}, "good", "A recording is replayed"),
     ],
