@@ -317,16 +317,26 @@ class PeersProcess:
     # the report
 
     async def _report(self) -> None:
-        path, metrics = paths.peers_report(self._config), PeersMetrics()
+        metrics, written = PeersMetrics(), True
         while True:
             assert self._fleet is not None
             self._fleet.counted(self._page[Slot.HITS], self._page[Slot.CACHEABLE_READS])
             self._carry_out()
-            fresh = path.with_name(path.name + ".new")
             found = self._fleet.report(boottime_ns())
-            fresh.write_text(json.dumps(found))
-            os.replace(fresh, path)
+            try:
+                self._write(json.dumps(found))
+                written = True
+            except OSError as error:  # a full disk: /status shows an old report, which must not end the leases
+                if written:
+                    log.error("what is known of the peers cannot be written for /status", error=str(error))
+                written = False
             metrics.peers([str(one["state"]) for one in found])
             while self._fleet.outbox.acks_ns:
                 metrics.acknowledged(self._fleet.outbox.acks_ns.popleft() / 1e9)
             await asyncio.sleep(REPORT_S)
+
+    def _write(self, report: str) -> None:
+        path = paths.peers_report(self._config)
+        fresh = path.with_name(path.name + ".new")
+        fresh.write_text(report)
+        os.replace(fresh, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -119,6 +120,28 @@ def test_what_was_written_through_one_is_seen_through_all(
         )
     for proxy in proxies:  # each tells the others of its hits
         proxy.wait(lambda proxy=proxy: all((one["hits"] or 0) > 0 for one in peers_of(proxy)), "told of hits")
+
+
+@pytest.mark.real
+def test_a_full_disk_does_not_end_the_peers_process(
+    bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str
+) -> None:
+    """It writes a report for /status every second. Each of its starts would cost a write the time of the leases."""
+    ports = [free_port()]
+    proxy = new_proxy(bed.shared("embedded"), settings=listening(ports, 0))
+    report = proxy.directory / "data" / "peers.json"
+    fresh, process = report.with_name("peers.json.new"), peers_process(proxy)
+    proxy.wait(report.exists, "telling of its peers")
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    for _ in range(2):
+        before = fresh.stat().st_mtime_ns if fresh.exists() else 0
+        proxy.wait(lambda before=before: fresh.exists() and fresh.stat().st_mtime_ns > before, "without room")
+    with MetastoreClient(*proxy.address) as client:
+        objects.create_database(client, unique_name)
+    last = report.stat().st_mtime_ns
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    proxy.wait(lambda: report.stat().st_mtime_ns > last, "telling of its peers again")
+    assert peers_process(proxy) == process
 
 
 @pytest.mark.real
