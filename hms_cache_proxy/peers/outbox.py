@@ -10,7 +10,9 @@ given, plus 5 %. A follower without such a lease is not waited for. A new connec
 the acknowledgement of the replay's end counts for every record that was sent on the last one.
 
 A follower that leaves a record unacknowledged for 200 ms gets no lease until it has caught up, and then 10 s more
-(doubling to 5 minutes): a slow one costs writes one lease's time at most. Owner: a Fleet.
+(doubling to 5 minutes): a slow one costs writes one lease's time at most. So does one that a write has waited for until
+its lease had run out, also if its connection broke meanwhile: one that breaks again and again would otherwise get a
+lease with each connection, and cost each write that lease's time. Owner: a Fleet.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _INHERITED = b""
 
 @dataclass(slots=True)
 class Follower:
-    """One that follows this proxy. It outlives its connections while it may have a lease."""
+    """One that follows this proxy. It outlives its connections while it may have a lease, or has a penalty."""
 
     incarnation: bytes
     link: int | None = None
@@ -299,23 +301,29 @@ class PeerOutbox:
     def _slow(self, one: Follower, now_ns: int) -> bool:
         if one.unacknowledged and now_ns - one.unacknowledged[0][1] > self._times.slow_ns:
             return True
-        if now_ns < one.without_until_ns:
-            return True
+        return self._punished(one, now_ns) and now_ns < one.without_until_ns
+
+    def _punished(self, one: Follower, now_ns: int) -> bool:
+        """Has it been slow lately? If not, its next penalty is the first one again."""
         if one.penalty_ns and now_ns - one.without_until_ns > self._times.last_penalty_ns:
             one.penalty_ns = 0
-        return False
+        return one.penalty_ns != 0
 
     # time
 
     def tick(self, now_ns: int) -> None:
         """Leases run out; followers that are gone for good are forgotten."""
+        too_late: set[bytes] = set()
         for token, waiting in list(self._waiting.items()):
             for incarnation, awaited in list(waiting.items()):
                 if awaited.until_ns <= now_ns:
                     del waiting[incarnation]
+                    too_late.add(incarnation)
             self._ready(token)
+        for incarnation in too_late:
+            self._judge(self.followers[incarnation], self._times.lease_ns, now_ns)
         for one in list(self.followers.values()):
-            if one.link is None and one.given_until_ns <= now_ns:
+            if one.link is None and one.given_until_ns <= now_ns and not self._punished(one, now_ns):
                 del self.followers[one.incarnation]
 
     def next_ns(self) -> int | None:

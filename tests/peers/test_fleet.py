@@ -245,6 +245,29 @@ def test_a_slow_follower_gets_no_lease(member: Member) -> None:
     assert given(member.got(2, LeaseAsked(4))) == [(4, 2 * S)]
 
 
+def test_who_has_cost_a_write_a_whole_lease_gets_none_for_a_while_also_on_a_new_connection(member: Member) -> None:
+    """Otherwise one whose connection breaks with each write would cost each of them a lease."""
+    member.follows()
+    assert given(member.got(2, Acknowledged(1), LeaseAsked(1))) == [(1, 2 * S)]
+    number = member.records.begin(TABLE)
+    member.fleet.write(1, number, TABLE, member.now_ns)
+    member.fleet.closed(2, member.now_ns)
+    assert MayLeave(1) not in member.after(2.0)
+    assert MayLeave(1) in member.after(0.11)
+    member.records.finish(number, silent=False)
+    member.fleet.over(number, member.now_ns)
+    records = of(SendToPeer, member.follows(3))
+    assert given(member.got(3, Acknowledged(len(records) - 1), LeaseAsked(2))) == [(2, 0)]  # all but the welcome
+    member.fleet.write(2, member.records.begin(TABLE), TABLE, member.now_ns)
+    assert MayLeave(2) in member.take()
+    member.got(3, Acknowledged(len(records)))
+    for asked_ns in (3, 4):
+        member.after(4.9)
+        assert given(member.got(3, LeaseAsked(asked_ns))) == [(asked_ns, 0)]
+    member.after(0.2)
+    assert given(member.got(3, LeaseAsked(5))) == [(5, 2 * S)]
+
+
 def test_who_gets_no_lease_leaves_the_word_of_the_page_as_it_is(member: Member) -> None:
     """A worker that hears nothing of its peers' process waits until that word is over."""
     page = member.records._proxy.page
