@@ -172,7 +172,7 @@ def sections(slapd: Any, tmp_path: Path) -> dict[str, LdapSection]:
 
     secret = tmp_path / "bind-password"
     secret.write_text(lab.MANAGER_PASSWORD + "\n")
-    pattern = LdapSection(url=slapd.url, user_dn=f"uid={{user}},{lab.BASE}")
+    pattern = LdapSection(url=slapd.url, user_dn=f"uid={{user}},{lab.BASE}", timeout_s=20)
     search = LdapSection(
         url=slapd.url, base_dn="dc=lab,dc=test", bind_dn=lab.MANAGER, bind_password_file=str(secret), timeout_s=20
     )

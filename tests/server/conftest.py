@@ -23,7 +23,7 @@ from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 
 READY_TIMEOUT_S = 60
-_hosts = itertools.count(2)
+_hosts = itertools.count()
 
 
 @dataclass
@@ -60,7 +60,8 @@ class Worker:
     def lent(self) -> Worker:
         """The same for one more test: its log from now on, and clients of an address of their own, as what is said of
         one address is not repeated for a while."""
-        return replace(self, source=f"127.0.0.{next(_hosts)}", skipped=self.skipped + len(self.log()))
+        high, low = divmod(next(_hosts), 250)
+        return replace(self, source=f"127.1.{high}.{1 + low}", skipped=self.skipped + len(self.log()))
 
     def logged(self, text: str) -> bool:
         """Has it logged this, or does it soon?"""

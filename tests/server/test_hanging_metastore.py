@@ -15,6 +15,7 @@ from hms_cache_proxy.upstream.prober import Prober, probe
 from hms_cache_proxy.upstream.silence import SILENT_NS
 from tests.server.playbook import READ, RELAY, REPLY, SECOND, Playbook, exception_in, kinds, reply_to
 from tests.server.scripted import ScriptedMetastore
+from tests.testbed.processes import SOON_S
 from tests.testbed.raw import encode_call
 
 WAITS_S = SILENT_NS // SECOND
@@ -135,7 +136,7 @@ def test_a_probe_tells_a_metastore_that_hangs_from_one_that_is_gone() -> None:
 
 def test_an_answered_probe_is_a_sign_of_life() -> None:
     async def watched(endpoints: Endpoints) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S):
             prober = asyncio.create_task(Prober(endpoints, lambda uri, sick: None).run())
             endpoints.suspect(endpoints.all[0])
             while not endpoints.all[0].heard_ns:

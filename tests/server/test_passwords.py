@@ -15,6 +15,7 @@ from tests.server.logged_in import COMPLETE, OK, START, Refused, SaslConnection,
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.secured import over_tls
 from tests.testbed.certificates import Authority
+from tests.testbed.processes import SOON_S
 from tests.testbed.raw import RawConnection, decode_reply, encode_call
 
 VERSION = encode_call("getVersion", seqid=4)
@@ -113,7 +114,7 @@ def test_passwords_of_a_directory(
 
     with Slapd(tmp_path / "slapd", {"alice": "secret", "bob": "other"}) as slapd:
         security = {"transports": ["sasl"], "passwords_without_tls": True}
-        ldap = {"url": slapd.url, "user_dn": f"uid={{user}},{BASE}", "timeout_s": 2}
+        ldap = {"url": slapd.url, "user_dn": f"uid={{user}},{BASE}", "timeout_s": 30}
         worker = new_worker(scripted.address, security=security, ldap=ldap)
         with log_in(worker.raw(), "alice", "secret") as alice:
             for _ in range(3):
@@ -137,8 +138,8 @@ def test_a_directory_that_hangs_harms_nobody_else(
     from tests.testbed.slapd import BASE, Slapd
 
     with Slapd(tmp_path / "slapd", {"alice": "secret"}) as slapd:
-        security = {"transports": ["plain", "sasl"], "passwords_without_tls": True, "handshake_timeout_s": 3}
-        ldap = {"url": slapd.url, "user_dn": f"uid={{user}},{BASE}", "timeout_s": 1}
+        security = {"transports": ["plain", "sasl"], "passwords_without_tls": True, "handshake_timeout_s": SOON_S}
+        ldap = {"url": slapd.url, "user_dn": f"uid={{user}},{BASE}", "timeout_s": 3}
         worker = new_worker(scripted.address, security=security, ldap=ldap)
         said: list[str] = []
 
@@ -148,15 +149,14 @@ def test_a_directory_that_hangs_harms_nobody_else(
             said.append(str(refused.value))
 
         threads = [threading.Thread(target=attempt) for _ in range(4)]
-        waits = []
+        calls = 0
         with slapd.hanging(), worker.raw() as neighbour:
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
-                began = time.monotonic()
                 neighbour.call(VERSION)
-                waits.append(time.monotonic() - began)
+                calls += 1
                 time.sleep(0.01)
         assert said == ["Passwords cannot be checked at the moment"] * 4
-        assert len(waits) > 20 and max(waits) < 0.9
+        assert calls > 20, "more than there would be if each had waited for a login"
         log_in(worker.raw(), "alice", "secret").close()

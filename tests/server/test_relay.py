@@ -17,6 +17,7 @@ from tests.testbed import objects
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
@@ -148,10 +149,7 @@ def test_no_upstream_connection_before_the_first_need(own_relay: Worker) -> None
 
 def wait_zero(worker: Worker, name: str) -> bool:
     """Does the gauge fall to zero soon?"""
-    deadline = time.monotonic() + 10
-    while worker.metric(name) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return worker.metric(name) == 0
+    return wait_until(lambda: worker.metric(name) == 0)
 
 
 @pytest.fixture(scope="module")
