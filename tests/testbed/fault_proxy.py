@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from tests.testbed.closing import Closing
 
 CHUNK_BYTES = 1 << 16
-COMMAND_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 60.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with 0 s: close sends RST
 T = TypeVar("T")
 

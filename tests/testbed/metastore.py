@@ -24,7 +24,7 @@ from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres
 from tests.testbed.processes import Process, free_port
 
 START_TIMEOUT_S = 120  # 4 s on an idle machine
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 60
 
 
 class Server(enum.Enum):

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,16 +33,29 @@ SOON_S = 60.0
 """What comes soon on an idle machine may take this long on a busy one; nobody waits longer than it takes."""
 POLL_S = 0.02
 PORTS = range(15000, 32000)
+XDIST_WORKER, XDIST_WORKERS = "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"
+
+
+def _own_ports() -> Iterator[int]:
+    """The ports of this worker of pytest-xdist: each once, in random order, before any is there again."""
+    worker, workers = os.environ.get(XDIST_WORKER, "gw0"), os.environ.get(XDIST_WORKERS, "1")
+    own = PORTS[int(worker.removeprefix("gw")) :: int(workers)]
+    while True:  # from the system's randomness, so that parallel test runs (whose `random` is seeded) differ
+        yield from random.SystemRandom().sample(own, len(own))
+
+
+_ports, _ports_mutex = _own_ports(), threading.Lock()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now.
+    """A port of 127.0.0.1 that nobody listens on now, and that nobody else is given: a server listens seconds later.
 
     Below the range from which the kernel takes the ports of outgoing connections, so that it stays free
-    until the server listens, also over a restart; from the system's randomness, so that parallel test runs
-    (whose `random` is seeded) differ.
+    until then, also over a restart.
     """
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+    for _ in PORTS:
+        with _ports_mutex:
+            port = next(_ports)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -193,13 +206,13 @@ class Process:
             return self._detached and self._id is not None and self._id.alive()
         return self._popen.poll() is None
 
-    def stop(self, timeout_s: float = 20) -> int | None:
+    def stop(self, timeout_s: float = SOON_S) -> int | None:
         """Ask it to end, wait, kill it if it does not; its exit code. Nothing if it does not run: None."""
         return self._end(self._stop_signal, timeout_s)
 
     def kill(self) -> None:
         """End it as `kill -9` does."""
-        self._end(signal.SIGKILL, 20)
+        self._end(signal.SIGKILL, SOON_S)
 
     def _end(self, number: signal.Signals, timeout_s: float) -> int | None:
         if self._popen is None:

@@ -26,12 +26,11 @@ from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.metastore import Metastore, Server
 from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres, Schema
-from tests.testbed.processes import ProcessId
+from tests.testbed.processes import XDIST_WORKER, ProcessId
 
 STATE: Final = "HMS_TESTBED_STATE"
 IDLE_S: Final = 2 * 3600.0
 LOOK_EVERY_S: Final = 60.0
-XDIST_WORKER: Final = "PYTEST_XDIST_WORKER"
 _OWNER: Final = re.compile(r"_(\d+)$")  # the process that made a database
 _held: dict[str, IO[str]] = {}
 """Locks of the metastores that this process uses, by the names of their files: held until it ends."""

@@ -116,4 +116,6 @@ def test_a_reused_process_id_is_not_signalled() -> None:
 
 def test_free_ports_lie_below_the_outgoing_range() -> None:
     lowest_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert all(1024 < free_port() < lowest_outgoing for _ in range(20))
+    found = {free_port() for _ in range(200)}
+    assert all(1024 < port < lowest_outgoing for port in found)
+    assert len(found) == 200, "none is given twice: a server listens some time after it was given its port"

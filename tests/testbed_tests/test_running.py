@@ -15,12 +15,13 @@ from tests.testbed import running
 from tests.testbed.__main__ import ROOT, down
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.processes import XDIST_WORKER
 
 
 def test_a_run_takes_them_and_leaves_them_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "state.json"
     monkeypatch.setenv(running.STATE, str(file))
-    monkeypatch.delenv(running.XDIST_WORKER, raising=False)
+    monkeypatch.delenv(XDIST_WORKER, raising=False)
     assert running.attached("embedded") is None
     command = [sys.executable, "-m", "tests.testbed", "up", "--flavour", "embedded"]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=300)
@@ -44,6 +45,7 @@ ANOTHER_RUN = """
 from tests.testbed import running
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.processes import XDIST_WORKER
 
 bed = Bed()
 print(running.attached("embedded-postgresql"))
@@ -58,7 +60,7 @@ bed.close()
 def test_runs_share_the_database_server_but_no_metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "state.json"
     monkeypatch.setenv(running.STATE, str(file))
-    monkeypatch.delenv(running.XDIST_WORKER, raising=False)
+    monkeypatch.delenv(XDIST_WORKER, raising=False)
     command = [sys.executable, "-m", "tests.testbed", "up", "--flavour", "embedded-postgresql"]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=120)
     try:
@@ -81,7 +83,7 @@ def test_runs_share_the_database_server_but_no_metastore(tmp_path: Path, monkeyp
             cursor.execute(f'CREATE DATABASE "mine_{2**22 + 1}"')  # no process has such a number
         assert running.attached_postgres() is not None
         assert metastore.database.rows(names) == [], "a run that was killed leaves nothing"
-        monkeypatch.setenv(running.XDIST_WORKER, "gw0")
+        monkeypatch.setenv(XDIST_WORKER, "gw0")
         assert running.attached("embedded-postgresql") is None and running.attached_postgres() is None
     finally:
         down(file)
