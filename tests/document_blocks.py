@@ -23,15 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.proxy import has_counted
 from tests.testbed import ledger
-from tests.testbed.processes import free_port
+from tests.testbed.processes import free_port, wait_until
 
 PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
 SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
 BLOCK_S: Final = 120.0
 READY_S: Final = 60.0
-READING_S: Final = 1.5
-"""Between two blocks. Counters of hits are up to a second old."""
 _FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -46,6 +45,10 @@ class Block(NamedTuple):
 def blocks(page: str) -> Iterator[Block]:
     """In order."""
     return (Block(*found.groups(default="")) for found in _FENCE.finditer(page))
+
+
+def _changed(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 @dataclass
@@ -71,7 +74,7 @@ class Reader:
     def follow(self, page: str) -> None:
         """Do all that the page says. AssertionError at the first block that fails."""
         for block in blocks(page):
-            time.sleep(READING_S)
+            self.wait_counted()
             if block.language == "python" and block.title:
                 (self.directory / block.title).write_text(self.replaced(block.text))
                 self.run(f"python {block.title}", block.title)
@@ -79,6 +82,12 @@ class Reader:
                 self.start(block)
             elif block.language == "sh" and block.title != "once":
                 self.run(self.replaced(block.text), block.text.splitlines()[0])
+
+    def wait_counted(self) -> None:
+        """A person reads on for longer than workers take to add up what they have counted."""
+        if self.ready():
+            running, until_ns = max(self.directory.glob("*/state"), key=_changed), time.monotonic_ns()
+            assert wait_until(lambda: has_counted(running.parent, until_ns))
 
     def run(self, script: str, name: str) -> None:
         """One block, to its end."""

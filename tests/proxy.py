@@ -30,7 +30,7 @@ from tests.testbed.processes import free_port
 PLANTED = Path(__file__).parent / "history" / "planted"
 PR_SET_PDEATHSIG = 1
 READY_S = 60.0
-STOP_S = 30.0
+STOP_S = 60.0
 
 
 def _die_with_parent() -> None:
@@ -44,6 +44,15 @@ def _text(file: Path) -> str:
         return file.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def has_counted(data: Path, until_ns: int) -> bool:
+    """Is all that was answered until then in the metrics of the proxy with this data directory? Its workers count apart
+    and add up once in FLUSH_INTERVAL_S; one whose loop has shown a sign of life later than that has done it."""
+    added_ns = until_ns + int((FLUSH_INTERVAL_S + 0.05) * 1e9)
+    with StatePage(data / "state") as page:
+        beats = page.words[FIRST_BEAT : FIRST_BEAT + MAX_WORKERS].tolist()
+    return all(beat_ns > added_ns for beat_ns in beats if beat_ns)
 
 
 @dataclass
@@ -133,7 +142,7 @@ class Proxy:
     def get(self, path: str) -> tuple[int, str]:
         url = f"http://127.0.0.1:{self.http_port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=READY_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -165,15 +174,9 @@ class Proxy:
         return [proxy.told_requests() for proxy in proxies]
 
     def wait_counted(self, since_ns: int | None = None) -> None:
-        """Until all that was answered before this call, or `since_ns`, is in the metrics. Workers count apart and add
-        up once in FLUSH_INTERVAL_S; one whose loop has shown a sign of life later than that has done it."""
-        added_ns = (since_ns or time.monotonic_ns()) + int((FLUSH_INTERVAL_S + 0.05) * 1e9)
-        self.wait(lambda: all(beat_ns > added_ns for beat_ns in self._beats() if beat_ns), "counted")
-
-    def _beats(self) -> list[int]:
-        """When each worker has shown its last sign of life; 0: there is none."""
-        with StatePage(self.directory / "data" / "state") as page:
-            return page.words[FIRST_BEAT : FIRST_BEAT + MAX_WORKERS].tolist()
+        """Until all that was answered before this call, or `since_ns`, is in the metrics."""
+        until_ns = since_ns or time.monotonic_ns()
+        self.wait(lambda: has_counted(self.directory / "data", until_ns), "counted")
 
     def told_requests(self) -> dict[tuple[str, str, str], float]:
         """The same at once, for who waits for something to be counted: the newest calls may be missing."""
@@ -183,7 +186,7 @@ class Proxy:
     def flush(self, query: str) -> dict[str, Any]:
         """POST /admin/flush with this query."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}/admin/flush?{query}", method="POST")
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=READY_S) as answer:
             document: dict[str, Any] = json.loads(answer.read())
         return document
 
@@ -217,7 +220,7 @@ class Proxy:
         """kill -9 of the supervisor; its children end by themselves."""
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(STOP_S)
 
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -20,6 +20,7 @@ from tests.testbed import objects
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import wait_until
 
 pytestmark = pytest.mark.real
 TABLE = "sales"
@@ -74,6 +75,18 @@ def compare(calls: dict[str, Call], direct: Any, proxied: Any) -> None:
                 assert comparable(got) == comparable(own), name
 
 
+def answered_from_the_cache(wanted: set[str], proxy: Proxy, again: Callable[[], None]) -> None:
+    """The calls of these methods, at last: `again` makes all once more, where steps of the follower take long."""
+
+    def answered() -> bool:
+        if wanted <= {method for (method, how, _), count in proxy.requests().items() if how == "hit" and count}:
+            return True
+        again()
+        return False
+
+    assert wait_until(answered), proxy.requests()
+
+
 @pytest.mark.covers("hmsclient's usual calls", "hive42", "hive31", cache="SQL")
 def test_hmsclient(metastore: Metastore, database: str, proxy: Proxy) -> None:
     calls: dict[str, Call] = {
@@ -104,10 +117,10 @@ def test_hmsclient(metastore: Metastore, database: str, proxy: Proxy) -> None:
         proxied.drop_partitions(database, TABLE, ["dt=new"])
         with pytest.raises(NoSuchObjectException):
             proxied.get_partition_by_name(database, TABLE, "dt=new")
-    hits = {method for (method, how, _), count in proxy.requests().items() if how == "hit" and count}
-    assert {"get_table", "get_database", "get_partitions", "get_partition_names", "get_partitions_by_names"} <= hits | (
-        {"get_database"} if metastore.flavour.version.startswith("4.") else set()  # default rewrites its location
-    )
+        wanted = {"get_table", "get_database", "get_partitions", "get_partition_names", "get_partitions_by_names"}
+        if metastore.flavour.version.startswith("4."):
+            wanted.remove("get_database")  # default rewrites its location
+        answered_from_the_cache(wanted, proxy, lambda: compare(calls, direct, proxied))
 
 
 @pytest.mark.covers("pymetastore's usual calls", "hive42", "hive31", cache="SQL")
@@ -130,5 +143,5 @@ def test_pymetastore(metastore: Metastore, database: str, proxy: Proxy) -> None:
             assert outcome(lambda c: c.get_table_stats(table), proxied) == outcome(
                 lambda c: c.get_table_stats(table), direct
             )
-    hits = {method for (method, how, _), count in proxy.requests().items() if how == "hit" and count}
-    assert {"get_table", "get_partitions", "get_partition_names", "get_partition_by_name", "get_all_tables"} <= hits
+        wanted = {"get_table", "get_partitions", "get_partition_names", "get_partition_by_name", "get_all_tables"}
+        answered_from_the_cache(wanted, proxy, lambda: compare(calls, direct, proxied))

@@ -38,6 +38,19 @@ def found(lines: list[dict[str, Any]], method: str, outcome: str) -> dict[str, A
     return {key: value for key, value in line.items() if key not in ("time", "client", "us")}
 
 
+def reads_until_one_is_a_hit(proxy: Proxy, connection: RawConnection, read: bytes) -> int:
+    """How many: after a relayed call, a connection's reads wait for a step of the follower, which may take long."""
+
+    def hits() -> float:
+        return sum(number for key, number in proxy.requests().items() if key[:2] == ("get_table", "hit"))
+
+    before, number = hits(), 0
+    while number == 0 or hits() == before:
+        connection.call(read)
+        number += 1
+    return number
+
+
 @pytest.mark.real
 def test_a_line_for_every_call_that_is_counted(
     new_proxy: Callable[..., Proxy], hms42: Metastore, unique_name: str, tmp_path: Path
@@ -55,6 +68,7 @@ def test_a_line_for_every_call_that_is_counted(
         plain.call(encode_call("getMetaConf", SECRET))
         plain.call(encode_call("get_config_value", "hive.metastore.uris", SECRET))
         for connection in (plain, framed):
+            hits += reads_until_one_is_a_hit(proxy, connection, read)
             for _ in range(20):
                 sizes.add(len(connection.call(read)))
                 hits += 1
@@ -79,7 +93,7 @@ def test_a_line_for_every_call_that_is_counted(
     assert len(reads) == hits + 3
     assert {line["object"] for line in reads} == {f"hive.{unique_name}.orders"}
     assert {line["bytes"] for line in reads} == sizes and len(sizes) == 1
-    assert sum(line["outcome"] == "hit" for line in reads) >= hits - 2
+    assert sum(line["outcome"] == "hit" for line in reads) >= 40
     assert {line["user"] for line in lines} == {"etl", None}
     assert len({line["client"] for line in reads}) == 2
     assert all(0 <= line["us"] < 60_000_000 for line in lines)
@@ -109,12 +123,12 @@ def test_relay_only_a_killed_worker_and_who_asks(
     with RawConnection(*proxy.address) as connection:
         connection.call(encode_call("set_ugi", "someone", []))
         connection.call(encode_call("get_database", "default"))
-        assert wait_until(lambda: (logs / "access-0.jsonl").exists(), 10)
-        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="written") >= 2, 10)
+        assert wait_until(lambda: (logs / "access-0.jsonl").exists())
+        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="written") >= 2)
         connection.call(encode_call("get_database", "default"))
         (worker,) = proxy.children()["worker"]
         os.kill(worker, signal.SIGKILL)
-    assert wait_until(lambda: proxy.children()["worker"] not in ([], [worker]) and accepts(proxy.port), 20)
+    assert wait_until(lambda: proxy.children()["worker"] not in ([], [worker]) and accepts(proxy.port))
     with RawConnection(*proxy.address) as connection:
         connection.call(encode_call("get_database", "default"))
     proxy.stop()
@@ -134,11 +148,11 @@ def test_what_cannot_be_written_fails_no_call(
     with RawConnection(*proxy.address) as connection:
         for _ in range(5):
             assert connection.call(encode_call("get_database", "default"))[3] == 2
-        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="failed") == 5, 10)
-        assert "access log cannot be written" in proxy.log.read_text()
+        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="failed") == 5)
+        assert wait_until(lambda: "access log cannot be written" in proxy.log.read_text())
         logs.unlink()
         connection.call(encode_call("get_database", "default"))
-        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="written") == 1, 10)
+        assert wait_until(lambda: proxy.metric("hms_proxy_access_log_lines_total", result="written") == 1)
     assert proxy.stop() == 0
     assert len(lines_in(logs)) == 1
 

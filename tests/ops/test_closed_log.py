@@ -37,7 +37,7 @@ def test_followed_through_the_database_and_relayed_without(
         by_database = new_proxy(metastore)
         by_thrift = new_proxy(metastore, store=False, settings={"STORE": "thrift"})
         assert by_database.status()["mode"] == "cache"
-        assert wait_until(lambda: by_thrift.status()["mode_reason"] == "no_log", 30), by_thrift.peek()
+        assert wait_until(lambda: by_thrift.status()["mode_reason"] == "no_log"), by_thrift.peek()
         with MetastoreClient(*by_database.address) as cached, MetastoreClient(*by_thrift.address) as relayed:
             for number in range(2, 12):
                 writer = (direct, cached, relayed)[number % 3]
@@ -45,10 +45,13 @@ def test_followed_through_the_database_and_relayed_without(
                 assert version(relayed) == str(number)
                 if writer is cached:
                     assert version(cached) == str(number)
-                assert wait_until(lambda number=number: version(cached) == str(number), 20)  # type: ignore[misc]
-            for _ in range(20):
+                assert wait_until(lambda number=number: version(cached) == str(number))  # type: ignore[misc]
+
+            def served() -> bool:
                 assert version(cached) == str(number)
-    assert wait_until(lambda: hits(by_database.told_requests()) >= 20, 10), by_database.requests()
+                return hits(by_database.told_requests()) >= 20
+
+            assert wait_until(served), by_database.requests()
     assert hits(by_thrift.requests()) == 0
     assert by_thrift.status()["follower"]["restarts"] == by_database.status()["follower"]["restarts"] == 0
 

@@ -15,7 +15,7 @@ from tests.testbed import objects
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 
-BACK_S = 60
+BACK_S = 180
 """Until there are hits again, on a busy machine."""
 
 

@@ -16,7 +16,7 @@ from tests.testbed import objects
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 
-BACK_S = 60
+BACK_S = 180
 """Until there are hits again, on a busy machine."""
 
 
@@ -64,4 +64,5 @@ def test_hits_come_back(
     assert not list((proxy.directory / "data" / environment).glob("condemned"))
     assert ttl or list((proxy.directory / "data").glob(f"{environment}.bad-*"))
     assert "its lock file" in proxy.log_tail(1000)
-    assert proxy.log_tail(1000).count("step failed") < 40, "attempts are spaced"
+    attempts, took_s = proxy.log_tail(1000).count("step failed"), time.monotonic() - began
+    assert attempts < 20 + took_s, "they are a second apart"

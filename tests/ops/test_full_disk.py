@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import resource
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -66,7 +65,6 @@ def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[.
                 assert read.parameters["long"] == table.parameters["long"], "a frame begins with its length"
             del table.parameters["long"]
             writer.alter_table(unique_name, "t", table)
-        began, before = time.monotonic(), hits(proxy)
+        before = hits(proxy)
         proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > before, "served again")
-        assert time.monotonic() - began < 30
         assert reader.get_table(unique_name, "t").parameters["number"] == "19"

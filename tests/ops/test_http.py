@@ -17,6 +17,7 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, create_table, read_table, table
+from tests.testbed.processes import SOON_S
 
 pytestmark = pytest.mark.real
 NewProxy = Callable[..., Proxy]
@@ -51,7 +52,7 @@ def post(proxy: Proxy, path: str, headers: dict[str, str] | None = None) -> tupl
     url = f"http://127.0.0.1:{proxy.admin_port}{path}"
     request = urllib.request.Request(url, method="POST", headers=headers or {})
     try:
-        with urllib.request.urlopen(request, timeout=15) as answer:
+        with urllib.request.urlopen(request, timeout=SOON_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -60,7 +61,7 @@ def post(proxy: Proxy, path: str, headers: dict[str, str] | None = None) -> tupl
 
 def code_of(url: str) -> int:
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(url, timeout=15)
+        urllib.request.urlopen(url, timeout=SOON_S)
     caught.value.close()
     return caught.value.code
 
@@ -90,6 +91,7 @@ def test_paths_and_keys(proxy: Proxy, hms42: Metastore, name: str) -> None:
     with MetastoreClient(*proxy.address) as client:
         client.get_table(name, "t")
     proxy.wait(lambda: proxy.requests(), "counted")
+    proxy.wait(lambda: proxy.status()["cursor_event_id"] == proxy.status()["upstream_event_id"], "up to date")
     status = proxy.status()
     assert conforms(status, STATUS), status
     assert status["ready"] and status["not_ready"] is None
@@ -127,12 +129,21 @@ def test_flush(proxy: Proxy, name: str) -> None:
         assert client.get_table(name, "t").tableName == "t"
 
 
+def is_hit(proxy: Proxy, client: MetastoreClient, name: str) -> bool:
+    """Does the cache answer a read of its table `t` now?"""
+    hit = ("get_table_req", "hit", "")
+    before = proxy.requests().get(hit, 0)
+    read_table(client, name, "t")
+    return proxy.requests().get(hit, 0) == before + 1
+
+
 def test_flush_reads_again_what_no_event_tells_of(proxy: Proxy, hms42: Metastore, name: str) -> None:
     """A row of the metastore's database is changed past the metastore: its log says nothing of it."""
     name += NOTED
     assert hms42.database is not None
     with MetastoreClient(*proxy.address) as client, hms42.database.connect() as connection:
         for number, query in enumerate((f"db={name}&table=t", f"db={name}", "")):
+            proxy.wait(lambda: is_hit(proxy, client, name), "answering from the cache")
             with connection.cursor() as cursor:
                 cursor.execute(CHANGED_NOTE, (str(number + 1), name))
             assert read_table(client, name, "t").parameters["note"] == str(number), "the cache has not read it"

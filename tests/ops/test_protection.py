@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
+DATABASES = encode_call("get_all_databases")
 
 
 @pytest.fixture(scope="module")
@@ -162,35 +164,54 @@ def test_a_wrong_file_and_settings_that_need_a_restart(protected: Protected) -> 
 def test_a_user_with_many_calls_waits(metastore: Proxy, tmp_path: Path) -> None:
     """Reads of two connections of one user, of which one may be at the metastore: one after the other. Those of another
     user pass. After the longest wait a call fails, and says which setting it was."""
-    with FaultProxy(*metastore.address) as slow:
-        settings = {"STORE": "none", "PROTECTION_CALLS_PER_USER": "1", "UPSTREAM_OPTIONS_QUEUE_TIMEOUT_S": "5"}
+    settings = {"STORE": "none", "PROTECTION_CALLS_PER_USER": "1", "UPSTREAM_OPTIONS_QUEUE_TIMEOUT_S": "6"}
+    with ExitStack() as stack:
+        slow = stack.enter_context(FaultProxy(*metastore.address))
         proxy = Proxy(tmp_path / "proxy", f"thrift://127.0.0.1:{slow.port}", settings=settings).start()
-        clients = [MetastoreClient(*proxy.address) for _ in range(3)]
-        try:
-            for client, user in zip(clients, ("etl", "etl", "bi"), strict=True):
-                client.set_ugi(user, [user])
-            slow.delay(1.5, Direction.DOWN)
-            took = in_parallel([lambda client=client: client.get_all_databases() for client in clients])
-            first, second, other = took
-            assert isinstance(first, float) and isinstance(second, float) and isinstance(other, float), took
-            assert abs(first - second) > 1.2, "one waited for the other"
-            assert other < max(first, second) - 0.5
-            slow.delay(9, Direction.DOWN)
-            took = in_parallel([lambda client=client: client.get_all_databases() for client in clients])
-            (failure,) = [one for one in took if isinstance(one, MetaException)]
-            assert "protection.calls_per_user = 1 allows" in failure.message
-            assert isinstance(took[2], float)
-            with RawConnection(*proxy.address) as gone:
-                gone.call(encode_call("set_ugi", "etl", ["etl"]))
-                gone.send(encode_call("get_all_databases"))
-                time.sleep(0.3)  # it is at the metastore when its client goes, and holds its place until it ends
-            slow.restore()
-            wait_until(lambda: answers(clients[0]) and answers(clients[1]), 30)
-            assert proxy.requests()["get_all_databases", "error", "user_busy"] >= 1
-        finally:
-            for client in clients:
-                client.close()
-            proxy.close()
+        stack.callback(proxy.close)
+        clients = [stack.enter_context(MetastoreClient(*proxy.address)) for _ in range(3)]
+        for client, user in zip(clients, ("etl", "etl", "bi"), strict=True):
+            client.set_ugi(user, [user])
+        threads = stack.enter_context(ThreadPoolExecutor(3))
+        stack.callback(slow.restore)  # what fails here ends
+        calls = stalled(slow, threads, clients)
+        slow.restore()
+        assert [bool(call.result()) for call in calls] == [True] * 3
+
+        first, second, other = stalled(slow, threads, clients)
+        with pytest.raises(MetaException) as caught:
+            second.result()
+        assert "protection.calls_per_user = 1 allows" in caught.value.message
+        slow.restore()
+        assert first.result() == other.result()
+
+        with RawConnection(*proxy.address) as gone:
+            gone.call(encode_call("set_ugi", "etl", ["etl"]))
+            slow.stall()
+            taken = slow.bytes_taken[Direction.UP]
+            gone.send(DATABASES)
+            assert wait_until(lambda: slow.bytes_taken[Direction.UP] > taken)
+        slow.restore()  # it was at the metastore when its client went, and held its place until it ended
+        assert wait_until(lambda: answers(clients[0]) and answers(clients[1]))
+        assert proxy.requests()["get_all_databases", "error", "user_busy"] >= 1
+
+
+def stalled(slow: FaultProxy, threads: ThreadPoolExecutor, clients: list[MetastoreClient]) -> list[Future[list[str]]]:
+    """A call of each client, while nothing reaches the metastore; of the first two, which are one user's, only the
+    first has left."""
+    slow.stall()
+    taken, calls = slow.bytes_taken[Direction.UP], list[Future[list[str]]]()
+
+    def left() -> int:
+        return (slow.bytes_taken[Direction.UP] - taken) // len(DATABASES)
+
+    calls.append(threads.submit(clients[0].get_all_databases))
+    assert wait_until(lambda: left() == 1)
+    calls += [threads.submit(client.get_all_databases) for client in clients[1:]]
+    assert wait_until(lambda: left() >= 2), "another user's call passes"
+    time.sleep(0.5)
+    assert left() == 2, "one waits for the other"
+    return calls
 
 
 def answers(client: MetastoreClient) -> bool:
@@ -198,26 +219,6 @@ def answers(client: MetastoreClient) -> bool:
         return bool(client.get_all_databases())
     except MetaException:
         return False
-
-
-def in_parallel(calls: list[Callable[[], Any]]) -> list[float | Exception]:
-    """How long each call took, in seconds, or why it failed."""
-    found: list[float | Exception] = [0.0] * len(calls)
-
-    def run(number: int) -> None:
-        began_s = time.monotonic()
-        try:
-            calls[number]()
-            found[number] = time.monotonic() - began_s
-        except MetaException as error:
-            found[number] = error
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def test_metastores_in_turn(metastore: Proxy, tmp_path: Path) -> None:

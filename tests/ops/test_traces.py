@@ -39,7 +39,7 @@ def test_every_call_has_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                     connection.call(read)
                     return proxy.metric("hms_proxy_requests_total", method="get_table", outcome="hit") >= 3
 
-                assert wait_until(hits, 20)
+                assert wait_until(hits)
             counted = {key: int(value) for key, value in proxy.requests().items() if value}
             assert proxy.stop() == 0
         finally:
@@ -73,7 +73,7 @@ def test_a_receiver_that_is_away_costs_traces_and_no_call(tmp_path: Path, monkey
                 assert connection.call(encode_call("get_database", "default"))[3] == 2
                 return proxy.metric("hms_proxy_traced_calls_total", result="failed") >= 2
 
-            assert wait_until(failed, 30)
+            assert wait_until(failed)
         assert proxy.metric("hms_proxy_traced_calls_total", result="exported") == 0
         assert proxy.stop() == 0
         assert proxy.log.read_text().count("traces cannot be exported") == 1

@@ -42,7 +42,7 @@ def test_what_nobody_confirms_is_served_where_that_is_allowed(
         hms42,
         upstream=f"thrift://127.0.0.1:{metastore.port}",
         store_url=url.set(host="127.0.0.1", port=database.port).render_as_string(hide_password=False),
-        settings={"SERVE_STALE": "1h", "MAX_UNCONFIRMED_MS": "2000"},
+        settings={"SERVE_STALE": "1h", "MAX_UNCONFIRMED_MS": "5000"},
     )
     with MetastoreClient(*proxy.address) as client:
         # A read that was relayed would leave this client a floor, which nothing lifts in an outage.
