@@ -89,7 +89,7 @@ def test_nothing_is_stale_after_the_metastore_died(new_metastore: Callable[..., 
 
         assert hits() > len(names), proxy.requests()
         assert proxy.status()["mode"] == "cache"
-        assert proxy.metric("hms_follower_resets_total") <= 2, "the log was followed, not started over"
+        assert proxy.metric("hms_proxy_resets_total") <= 2, "the log was followed, not started over"
     finally:
         changes.stopping = True
         proxy.close()

@@ -198,7 +198,7 @@ def test_without_an_event(hms42: Metastore, follow: Follow, name: str) -> None:
         def noticed() -> bool:
             return all("(10, 77)" in each for each in check.cached(b"flat", [], b"hive")[0])
 
-        followed.until(noticed, 30)
+        followed.until(noticed)
         check.same(b"flat")
 
 

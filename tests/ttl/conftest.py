@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import wait_until
 from tests.testbed.recording_proxy import RecordingProxy
 
 ALWAYS = {"STORE": "none", "TTL_ENABLED": "true", "TTL_TTL": "1h"}
@@ -92,11 +92,8 @@ def add_partitions(client: MetastoreClient, database: str, values: list[list[str
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Until it does; a failure after half a minute."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    """Until it does."""
+    assert wait_until(holds)
 
 
 def _descriptor(location: str | None) -> Any:

@@ -65,6 +65,7 @@ def test_a_token_that_the_metastore_does_not_know_any_more(place: Place, tmp_pat
         assert owner_of(alice, "before") == "alice"
         keys.write_text("2" * 32 + "\n")
         assert wait_until(lambda: "what=token_keys" in metastore.log.read_text())
+        assert wait_until(lambda: "client closed" in metastore.log.read_text())  # not in the middle of a call
         assert owner_of(alice, "after") == "alice"
     with place.client(proxy.port, "alice") as alice:
         assert owner_of(alice, "once_more") == "alice"

@@ -215,4 +215,4 @@ def test_without_the_kdc(place: Place, tmp_path: Path) -> None:
                 client.get_all_databases()
             began_s = time.monotonic()
             assert client.set_ugi("eve", []) == ["eve"]
-            assert time.monotonic() - began_s < 5
+            assert time.monotonic() - began_s < 30

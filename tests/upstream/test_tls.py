@@ -73,7 +73,7 @@ def test_calls_of_the_proxy_itself(authority: Authority) -> None:
 def test_a_certificate_that_does_not_fit(authority: Authority, what: str) -> None:
     with metastore(authority, what) as scripted:
         port = scripted.address[1]
-        with ServiceConnection("localhost", port, timeout_s=5, secured=towards(authority)) as connection:
+        with ServiceConnection("localhost", port, timeout_s=60, secured=towards(authority)) as connection:
             with pytest.raises(UpstreamError) as raised:
                 connection.call("getVersion")
         assert f"TLS: {WRONG[what]}" in str(raised.value)

@@ -214,7 +214,7 @@ def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable
         assert probe.client.table(DB, "renamed", direct.valid(DB, "renamed"), -1).tableName == b"renamed"
         other = reader(proxy)  # it was shown nothing newer by the metastore
         assert other.client.fields(DB, "renamed", direct.valid(DB, "renamed"), table_id) == [b"id", b"name"]
-    proxy.wait(lambda: proxy.told_requests().get(counted, 0) == before + 1, "counting it as a miss", 5)
+    proxy.wait(lambda: proxy.told_requests().get(counted, 0) == before + 1, "counting it as a miss")
 
 
 @pytest.mark.real
