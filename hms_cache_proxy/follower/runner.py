@@ -30,7 +30,6 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
-from hms_cache_proxy.follower.bootstrap import Bootstrap, BootstrapEnded, LoadScope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
@@ -264,6 +263,8 @@ class Runner:
 
     def _bootstrap(self) -> None:
         """Before the first step: fills an empty cache from a snapshot, if one may be used."""
+        from hms_cache_proxy.follower.bootstrap import Bootstrap, LoadScope  # only if there is a snapshot to read
+
         assert self._store is not None and self._writer is not None, "a cycle has a store and a writer"
         config = self._config
         scope = LoadScope(config.include, config.exclude, config.cache.max_bytes, config.follower.prewarm_chunk)
@@ -282,6 +283,8 @@ class Runner:
     def _still_wanted(self) -> None:
         self._report.heartbeat()
         if self._wakes.stopping:
+            from hms_cache_proxy.follower.bootstrap import BootstrapEnded
+
             raise BootstrapEnded("this process has been told to end")
 
     def _expire(self) -> None:
