@@ -1,8 +1,10 @@
-"""`python -m benchmarks.prewarm [--tables N --partitions N] [--round-trips-ms 0,1] [--collations c,en_us_icu]`.
+"""`python -m benchmarks.prewarm [--tables N --partitions N] [--round-trips-ms 0,1] [--collations c,en_us_icu]
+[--connections 1,2]`.
 
 How long it takes to fill an empty cache from PostgreSQL: many partitioned tables (`catalog.sql`), or with `--tables 1`
-one large one, at a distance, and where the database orders text by a language. The follower's steps run in a process
-of their own, one after the other as fast as they go. Must not know: how a step works.
+one large one, at a distance, where the database orders text by a language, and with one connection or two. The
+follower's steps run in a process of their own, one after the other as fast as they go. A time that is close to the
+larger of both CPU times shows that follower and database work at the same time. Must not know: how a step works.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 from benchmarks import kept
 from benchmarks.measure import cpu_seconds
-from hms_cache_proxy.store.sql.store import open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.follower.stepping import Stepping
 from tests.testbed.bed import Bed
 from tests.testbed.fault_proxy import Direction, FaultProxy
@@ -30,18 +32,21 @@ CATALOG = Path(__file__).with_name("catalog.sql")
 AT_ONCE = 300_000  # partitions that one statement makes
 
 
-def child(url: str, chunk: int) -> None:
-    """Fills a cache; prints what it took."""
+_SERVERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user"
+
+
+def child(url: str, chunk: int, connections: int) -> None:
+    """Fills a cache; prints what it took. The statements of a second connection are not counted."""
     answers = count()
-    store = open_sql_store(url, answered=lambda: void(next(answers)))
-    server = int(store.database.rows("SELECT pg_backend_pid()")[0][0])
+    store = open_sql_store(url, answered=lambda: void(next(answers)), two=connections == 2)
+    servers: dict[int, float] = {}  # by process: its CPU time, as it was when it was last seen
     gc.freeze()  # as the follower's process does
     gc.set_threshold(50_000, 20, 20)
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
         with Stepping(Path(directory), store, chunk=chunk, max_bytes=8 << 30) as stepping:
             begun = next(answers)
-            began, cpu, server_cpu = time.monotonic(), time.process_time(), cpu_seconds((server,))
-            steps, worst = 0, 0.0
+            began, cpu = time.monotonic(), time.process_time()
+            steps, worst, unseen = 0, 0.0, seen(store, servers)
             more = True
             while more:
                 step_began = time.monotonic()
@@ -49,15 +54,23 @@ def child(url: str, chunk: int) -> None:
                 stepping.cycle.collect()
                 steps += 1
                 worst = max(worst, time.monotonic() - step_began)
+                seen(store, servers)
             took = {
                 "seconds": time.monotonic() - began,
                 "cpu_s": time.process_time() - cpu,
-                "database_cpu_s": cpu_seconds((server,)) - server_cpu,
-                "statements": next(answers) - begun - 1,
+                "database_cpu_s": sum(servers.values()) - unseen,
+                "statements": next(answers) - begun - 2 - steps,
                 "steps": steps,
                 "longest_step_ms": worst * 1000,
             }
             print(json.dumps({**took, **stepping.writer.counts()}))
+
+
+def seen(store: SqlStore, servers: dict[int, float]) -> float:
+    """Look at the server's processes for this account; returns their CPU time so far."""
+    for (pid,) in store.database.rows(_SERVERS):
+        servers[pid] = cpu_seconds((int(pid),)) or servers.get(pid, 0.0)
+    return sum(servers.values())
 
 
 def void(_: int) -> None:
@@ -76,16 +89,24 @@ def fill(database: MetastoreDatabase, tables: int, partitions: int) -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def measure(database: MetastoreDatabase, round_trip_ms: float, chunk: int) -> dict[str, Any]:
+def measure(database: MetastoreDatabase, round_trip_ms: float, chunk: int, connections: int) -> dict[str, Any]:
     """One prewarm at that distance."""
     with FaultProxy(database.host, database.port) as proxy:
         if round_trip_ms:
             proxy.delay(round_trip_ms / 1000, Direction.UP)
             database = database.behind(*proxy.address)
-        command = [sys.executable, "-m", "benchmarks.prewarm", "--child", database.reader_url, "--chunk", str(chunk)]
+        command = [sys.executable, "-m", "benchmarks.prewarm", "--child", database.reader_url]
+        command += ["--chunk", str(chunk), "--connections", str(connections)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=3600)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def told(found: dict[str, Any]) -> list[Any]:
+    """The figures of a row."""
+    seconds, cpu_s, database_cpu_s = found["seconds"], found["cpu_s"], found["database_cpu_s"]
+    times = [seconds, cpu_s, database_cpu_s, seconds / max(cpu_s, database_cpu_s)]
+    return [*times, found["statements"], found["steps"], found["longest_step_ms"], found["partitions"] / seconds]
 
 
 def main() -> None:
@@ -94,13 +115,14 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=26, help="of each table")
     parser.add_argument("--round-trips-ms", default="0,1")
     parser.add_argument("--collations", default="c")
+    parser.add_argument("--connections", default="1,2")
     parser.add_argument("--chunk", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     kept.option(parser)
     options = parser.parse_args()
     if options.child:
-        child(options.child, options.chunk)
+        child(options.child, options.chunk, int(options.connections))
         return
     of = kept.origin()
     rows: list[list[Any]] = []
@@ -109,21 +131,19 @@ def main() -> None:
         for collation in map(Collation, options.collations.split(",")):
             database = bed.postgres.create_metastore_database(f"bench_{collation.value}", Schema.HIVE42, collation)
             fill(database, options.tables, options.partitions)
-            for distance in map(float, options.round_trips_ms.split(",")):
-                for _ in range(options.rounds):
-                    found = measure(database, distance, options.chunk)
-                    keys = ("seconds", "cpu_s", "database_cpu_s", "statements", "steps", "longest_step_ms")
-                    rate = found["partitions"] / found["seconds"]
-                    rows.append([collation.value, f"{distance:g}", *(found[key] for key in keys), rate])
-                    print(found["tables"], found["partitions"], *rows[-1], sep="\t", flush=True)
+            distances, counts = options.round_trips_ms.split(","), options.connections.split(",")
+            for distance, _, connections in product(map(float, distances), range(options.rounds), map(int, counts)):
+                found = measure(database, distance, options.chunk, connections)
+                rows.append([collation.value, f"{distance:g}", connections, *told(found)])
+                print(found["tables"], found["partitions"], *rows[-1], sep="\t", flush=True)
     finally:
         bed.close()
     if options.keep:
-        head = ["collation", "round trip, ms", "seconds", "CPU s", "PostgreSQL's CPU s", "statements", "steps"]
-        head += ["longest step, ms", "partitions a second"]
+        head = ["collation", "round trip, ms", "connections", "seconds", "CPU s", "PostgreSQL's CPU s"]
+        head += ["seconds / larger CPU", "statements", "steps", "longest step, ms", "partitions a second"]
         title = f"{options.tables:,} tables with {options.partitions:,} partitions each"
         command = f"python -m benchmarks.prewarm {' '.join(sys.argv[1:])}"
-        kept.keep("single/prewarm", kept.table(title, head, rows, text=2), command=command, of=of)
+        kept.keep("single/prewarm", kept.table(title, head, rows, text=3), command=command, of=of)
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ FAULTS: Final = (
         ("tests/ops/test_http.py", "tests/ops/test_cli.py"),
     ),
     Fault(
-        "store/sql/partitions.py",
+        "store/sql/partition_rows.py",
         'name > bindparam("after")',
         'name >= bindparam("after")',
         "the last partition of a page is read again with the next page",

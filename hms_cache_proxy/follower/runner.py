@@ -328,7 +328,8 @@ class Runner:
                 open_sql_store,  # SQLAlchemy is 12 MB: only if there is a database
             )
 
-            store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
+            alive = self._report.heartbeat
+            store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=alive, two=True)
             if config.store == "auto" and not store.identity.ordered_log and store.database.under_way() is None:
                 store.close()
                 raise LogClosed(UNORDERED_LOG)

@@ -13,7 +13,7 @@ Invariants:
   with this statement, and COMMIT.
 - Only SELECTs are sent. After an error the connection is dropped, and the next snapshot opens a new one.
 
-Owner: one thread of the follower's process.
+Owner: one thread of the follower's process; a second connection is used by a thread of its own (second.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, bindparam, case, func, literal_column, select
@@ -53,8 +53,10 @@ from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStateme
 from hms_cache_proxy.store.sql.dialect import ByIds, Dialect, Row
 from hms_cache_proxy.store.sql.listings import Walks
 from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
-from hms_cache_proxy.store.sql.partitions import PartitionStatements, SqlPartitions
+from hms_cache_proxy.store.sql.partition_rows import PartitionReader, PartitionRows, PartitionStatements
+from hms_cache_proxy.store.sql.partitions import SqlPartitions
 from hms_cache_proxy.store.sql.schema import Schema, hive_line
+from hms_cache_proxy.store.sql.second import SecondConnection
 from hms_cache_proxy.store.sql.tables import Tables, TableStatements
 from hms_cache_proxy.store.sql.write_ids import SqlWriteIds, WriteIdStatements
 
@@ -64,16 +66,26 @@ _AHEAD = 250
 """If at most so many ids follow a row of the log, their rows are read together with its fingerprint."""
 
 
-def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
+def open_sql_store(
+    url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched, two: bool = False
+) -> SqlStore:
     """Connects to the database of a metastore, which must be reachable.
 
     `url`: in SQLAlchemy's form, postgresql://user:password@host:port/database, with libpq's parameters after a `?`; or
     mysql+pymysql://user:password@host:port/database, also for MariaDB; or sqlite:////directory/file, for an embedded
-    metastore. `answered` is called after each statement. Raises StoreError.
+    metastore. `answered` is called after each statement. `two`: a second connection helps to read many partitions.
+    Raises StoreError.
     """
     database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
     try:
-        return SqlStore(database)
+        store = SqlStore(database)
+        if two:
+            store.second = SecondConnection(
+                database,
+                lambda heard: open_database(url, statement_timeout_s=statement_timeout_s, answered=heard),
+                answered,
+            )
+        return store
     except BaseException:
         database.close()
         raise
@@ -198,6 +210,7 @@ class SqlStore:
 
     def __init__(self, database: Dialect) -> None:
         self.database = database
+        self.second: SecondConnection | None = None
         version = schema_version(database)
         self.schema = Schema.of(hive_line(version), folds=database.folds_names)
         binary = database.binary_collation()
@@ -218,8 +231,8 @@ class SqlStore:
     def snapshot(self) -> Iterator[SqlSnapshot]:
         """One consistent state, until the end of the block. One at a time."""
         first = self._first()
-        with self.database.snapshot(first) as rows:
-            yield SqlSnapshot(self.database, self._statements, self._end(first, rows), self._walks)
+        with self.database.snapshot(first) as rows, nullcontext() if self.second is None else self.second.within():
+            yield SqlSnapshot(self.database, self._statements, self._end(first, rows), self._walks, self.second)
 
     def log_end(self) -> LogEnd:
         """By the first statement of a snapshot only; without BEGIN and COMMIT."""
@@ -242,7 +255,9 @@ class SqlStore:
         return LogEnd(int(event_id or 0), fingerprint, marks, bool(replica))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
+        if self.second is not None:
+            self.second.close()
         self.database.close()
 
     def _database_uuid(self) -> str:
@@ -257,7 +272,14 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(self, database: Dialect, statements: _Statements, end: LogEnd, walks: Walks) -> None:
+    def __init__(
+        self,
+        database: Dialect,
+        statements: _Statements,
+        end: LogEnd,
+        walks: Walks,
+        second: SecondConnection | None,
+    ) -> None:
         self._database = database
         self._marks = end.marks
         self._statements = statements
@@ -270,7 +292,9 @@ class SqlSnapshot:
         self._write_ids = None if transactional is None else SqlWriteIds(database, transactional.write_ids)
         self._databases = Databases(database, statements.databases)
         self._tables = Tables(database, statements.tables, descriptors)
-        self._partitions = SqlPartitions(database, statements.partitions, descriptors, walks)
+        self._partitions = SqlPartitions(
+            database, statements.partitions, _partition_reader(database, statements, descriptors, second), walks
+        )
 
     @property
     def event_id(self) -> int:
@@ -403,3 +427,12 @@ def _event(row: Row) -> EventRow:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
+
+
+def _partition_reader(
+    database: Dialect, statements: _Statements, descriptors: Descriptors, second: SecondConnection | None
+) -> PartitionReader:
+    def of(other: Dialect) -> PartitionRows:
+        return PartitionRows(other, statements.partitions, Descriptors(other, statements.descriptors))
+
+    return PartitionReader(PartitionRows(database, statements.partitions, descriptors), second, of)
