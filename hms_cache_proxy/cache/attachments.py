@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
+from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
 
 _HEAD: Final = Struct(">HH")
@@ -32,12 +33,17 @@ NO_ELEMENTS: Final = ElementList(0, b"")
 
 
 class ConstraintsEntry(NamedTuple):
-    """A table's constraints. Of its foreign keys only the ids of the tables that they refer to are known. `owner`: the
-    table's name."""
+    """A table's constraints. Its foreign keys, and the places of its primary key, are as store/foreign_keys.py packs
+    them; `parents`: the ids of the tables that they refer to. `owner`: the table's name."""
 
     owner: bytes
     parents: tuple[int, ...]
     lists: dict[int, ElementList]
+
+    @property
+    def target(self) -> Target:
+        """The table's target."""
+        return b"t" + self.owner
 
     def list(self, kind: ConstraintKind) -> ElementList:
         """The constraints of a kind."""

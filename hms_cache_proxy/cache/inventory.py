@@ -118,6 +118,14 @@ class Inventory:
                 entry = constraints_unpack(row)
                 yield _key(entry.owner), layout.TABLE_ID.unpack(key)[0], entry
 
+    def referring(self, table_id: int) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
+        """The tables whose foreign keys refer to this one, likewise."""
+        if self._snapshot is not None:
+            for child in self._snapshot.referring(table_id):
+                entry = self._snapshot.constrained(child)
+                assert entry is not None, "an index row without constraints"
+                yield _key(entry.owner), child, entry
+
     def write_ids_of(self, table_id: int) -> WriteIdsRow | None:
         """The write ids of a transactional table, if they are known."""
         return None if self._snapshot is None else self._snapshot.write_ids(table_id)

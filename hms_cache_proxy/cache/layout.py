@@ -16,6 +16,7 @@ points to it. Set numbers are never reused, so a new set sorts after all others 
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
                 gen b"o" u64 table id      no value: it has an open or aborted write
                 gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
+                gen b"f" u64 id, u64 id    no value: the second table has a foreign key that refers to the first
                 gen b"a" u64 table id      the table's column statistics, if it has any: cache/statistics.py
                 gen b"u" cat \\0 db         u32: how many names of its listing are not loaded, if any are
                 gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
@@ -46,7 +47,7 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 KEY_BYTES: Final = 511
 
 GENERATION: Final = Struct(">I")

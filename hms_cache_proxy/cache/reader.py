@@ -30,7 +30,7 @@ from hms_cache_proxy.store.protocol import StoreIdentity
 
 _MAX_KEYS_REMEMBERED: Final = 4096
 _KEPT_DECODERS: Final = 256  # sets for which a process remembers the columns of their statistics
-_TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a", b"u", b"x", b"o")
+_TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"f", b"a", b"u", b"x", b"o")
 
 
 class CacheReader:

@@ -414,11 +414,16 @@ class CacheSnapshot:
         prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.partitions
         return all(layout.find(txn, database, prefix, name) is not None for name in names)
 
-    def constrained(self, table_id: int) -> Target | None:
-        """The target of the table with this id, if it has constraints (as the parent of a foreign key has); None if it
-        is not known."""
+    def constrained(self, table_id: int) -> ConstraintsEntry | None:
+        """The constraints of the table with this id, if it has some (as the parent of a foreign key has); None if it is
+        not known."""
         row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(table_id), db=self._objects)
-        return None if row is None else b"t" + constraints_unpack(row).owner
+        return None if row is None else constraints_unpack(row)
+
+    def referring(self, table_id: int) -> list[int]:
+        """Ids of the tables whose foreign keys refer to this one."""
+        found = self._under(b"f", layout.TABLE_ID.pack(table_id))
+        return [layout.TABLE_ID.unpack_from(key, layout.TABLE_ID.size)[0] for key, _ in found]
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""

@@ -29,7 +29,7 @@ import lmdb
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
-from hms_cache_proxy.cache.attachments import constraints_pack
+from hms_cache_proxy.cache.attachments import constraints_pack, constraints_unpack
 from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.compaction import compacted
 from hms_cache_proxy.cache.environment import Environment
@@ -257,8 +257,7 @@ class _Step:
             self._sets.drop(table_id, owner)
             if table_id not in kept:
                 self._write_ids.put(table_id, None)
-                for tag in (b"k", b"a"):
-                    self._txn.delete(self._prefix(tag) + layout.TABLE_ID.pack(table_id), db=self._objects)
+                self._attach(table_id, {b"k": b"", b"a": b""})
         for table_id, write_ids in changes.write_ids.items():
             owner = targets.SEPARATOR.join(write_ids.key)
             self._write_ids.put(table_id, layout.WriteIdsRow(owner, write_ids.text, write_ids.writers))
@@ -307,21 +306,34 @@ class _Step:
         self._vacate(name, record.table_id)
         self._counts["tables"] += self._put(b"t", name, _table_row(record))
         self._listings.loaded(name, record)
-        self._attach(name, record)
-        if record.partition_keys:
-            self._sets.adopt(record.table_id, name)
-
-    def _attach(self, name: bytes, record: TableRecord) -> None:
         rows = {
             b"k": b"" if record.constraints is None else constraints_pack(name, record.constraints),
             b"a": table_pack(record.statistics or ()),
         }
+        self._attach(record.table_id, rows)
+        if record.partition_keys:
+            self._sets.adopt(record.table_id, name)
+
+    def _attach(self, table_id: int, rows: dict[bytes, bytes]) -> None:
+        """Writes what is beside a table, by tag; deletes what is empty."""
+        packed_id = layout.TABLE_ID.pack(table_id)
+        self._refer(packed_id, rows[b"k"])
         for tag, row in rows.items():
-            key = self._prefix(tag) + layout.TABLE_ID.pack(record.table_id)
+            key = self._prefix(tag) + packed_id
             if row:
                 self._txn.put(key, row, db=self._objects)
             else:
                 self._txn.delete(key, db=self._objects)
+
+    def _refer(self, packed_id: bytes, row: bytes) -> None:
+        """Writes which tables the foreign keys of this row refer to, in place of those of the row before."""
+        before = self._txn.get(self._prefix(b"k") + packed_id, db=self._objects) or b""
+        old, new = (set(constraints_unpack(one).parents) for one in (before, row))
+        prefix = self._prefix(b"f")
+        for parent in old - new:
+            self._txn.delete(prefix + layout.TABLE_ID.pack(parent) + packed_id, db=self._objects)
+        for parent in new - old:
+            self._txn.put(prefix + layout.TABLE_ID.pack(parent) + packed_id, b"", db=self._objects)
 
     def _stub(self, key: TableKey, stub: TableStub) -> None:
         name = targets.SEPARATOR.join(key)

@@ -55,7 +55,7 @@ class Reason(StrEnum):
     NO_WRITE_ID = "no_write_id"  # a transactional table, and the request has no ValidWriteIdList
     TABLE_ID = "table_id"  # ... and the list has no table id, or that of another table
     WRITE_ID = "write_id"  # ... and a write was committed between the request's list and the cache's, or is open
-    FOREIGN_KEYS = "foreign_keys"  # a table that refers to others: its constraints change with them
+    FOREIGN_KEYS = "foreign_keys"  # a table that refers to others of which the cache does not know the keys
     REMOTE = "remote"  # a database behind a data connector
     MATERIALIZED_VIEW = "materialized_view"
     PRIVILEGES = "privileges"  # the table has privileges for each partition

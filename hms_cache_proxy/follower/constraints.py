@@ -1,16 +1,30 @@
-"""Names of cached constraints: which tables may have lost one because another table's, of the same name, was dropped.
+"""What changes a table's constraints without an event about the table.
 
-Job: the comparisons that `StepReading` needs. Must not know the store, events. Owner: the follower; no state.
+Job: the comparisons that `StepReading` needs: which tables may have lost a constraint because another table's, of the
+same name, was dropped; which foreign keys may have moved with the columns of the table that they refer to. Must not
+know the store, events. Owner: the follower; no state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_pack, constraints_unpack
-from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
+from hms_cache_proxy.follower.affected import Affected
+from hms_cache_proxy.follower.known import Known
+from hms_cache_proxy.follower.limits import SUSPECTS_PER_READ
+from hms_cache_proxy.store.foreign_keys import foreign_keys, key_columns
+from hms_cache_proxy.store.protocol import (
+    NO_CONSTRAINTS,
+    ConstraintKind,
+    Constraints,
+    Snapshot,
+    TableKey,
+    TableName,
+    TableRecord,
+)
 from hms_cache_proxy.wire import spec
 
 _NAMES: Final = {
@@ -40,10 +54,10 @@ def cached_form(table: HasTableName, constraints: Constraints) -> ConstraintsEnt
 
 
 def constraint_names(entry: ConstraintsEntry) -> set[bytes]:
-    """The names of a table's constraints."""
-    names = set()
-    for kind, (number, elements) in entry.lists.items():
-        struct, field = _NAMES[ConstraintKind(kind)]
+    """The names of a table's constraints, foreign keys included."""
+    names = {key.name for key in foreign_keys(*entry.list(ConstraintKind.FOREIGN_KEY))}
+    for kind, (struct, field) in _NAMES.items():
+        number, elements = entry.list(kind)
         at = 0
         for _ in range(number):
             row, at = spec.decode(spec.struct(struct), elements, at)
@@ -59,3 +73,86 @@ def may_have(entry: ConstraintsEntry, names: Collection[bytes]) -> bool:
         return True
     text = b"\n".join(elements for _, elements in entry.lists.values()).lower()
     return any(name in text for name in folded)
+
+
+class ConstraintReading:
+    """Compares the constraints of tables that no event names with the store. `read`: the tables that the step has read
+    already."""
+
+    def __init__(self, source: Snapshot, cached: Known) -> None:
+        self._source = source
+        self._cached = cached
+
+    def dropped(self, affected: Affected, read: Collection[TableKey]) -> list[TableKey]:
+        """Tables that lost a constraint only because another table's, of the same name, was dropped."""
+        names = set(affected.constraint_names)
+        for key in affected.dropped:
+            names |= self._names(key, known=key not in affected.constrained)
+        if not names:
+            return []
+        return self._changed(
+            TableName(*key, table_id)
+            for key, table_id, entry in self._cached.constrained()
+            if key not in read and may_have(entry, names)
+        )
+
+    def moved(self, changes: Mapping[TableKey, TableRecord | None], read: Collection[TableKey]) -> list[TableKey]:
+        """Tables whose foreign keys changed with the tables that they refer to, which are among these."""
+        suspects: set[TableName] = set()
+        for key, record in changes.items():
+            entry = self._cached.table(key)
+            if entry is not None and (record is None or record.table_id != entry.table_id):
+                suspects |= self._referring(entry.table_id, NO_CONSTRAINTS, read)
+            constraints = NO_CONSTRAINTS if record is None else record.constraints or NO_CONSTRAINTS
+            if record is not None and (entry is not None or not constraints.nothing):
+                suspects |= self._referring(record.table_id, constraints, read)
+        return self._changed(sorted(suspects))
+
+    def _referring(self, parent: int, constraints: Constraints, read: Collection[TableKey]) -> set[TableName]:
+        """The tables with foreign keys that were read before the parent had these constraints."""
+        return {
+            TableName(*key, table_id)
+            for key, table_id, entry in self._cached.referring(parent)
+            if key not in read and not _fits(entry, parent, constraints)
+        }
+
+    def _changed(self, suspects: Iterable[TableName]) -> list[TableKey]:
+        changed: list[TableKey] = []
+        tables = list(suspects)
+        for start in range(0, len(tables), SUSPECTS_PER_READ):
+            some = tables[start : start + SUSPECTS_PER_READ]
+            found = self._source.constraints(some)
+            for table in some:
+                entry = self._cached.table(table[:3])
+                if entry is not None and self._cached.constraints(entry) != cached_form(table, found[table.table_id]):
+                    changed.append(table[:3])
+        return changed
+
+    def _names(self, key: TableKey, *, known: bool) -> set[bytes]:
+        """The names of a dropped table's constraints, and of the foreign keys that referred to it; b"" stands for names
+        that are not known."""
+        entry = self._cached.table(key)
+        if entry is None and known and self._cached.complete(targets.tables(*key[:2])):
+            return set()  # created and dropped between two steps, without constraints
+        constraints = None if entry is None or entry.body is None else self._cached.constraints(entry)
+        if entry is None or constraints is None or not known:
+            return {b""}
+        parent = entry.table_id
+        referring = {
+            name for _, _, found in self._cached.referring(parent) for name in _foreign_key_names(found, parent)
+        }
+        return constraint_names(constraints) | referring
+
+
+def _foreign_key_names(entry: ConstraintsEntry, parent: int) -> Iterator[bytes]:
+    keys = foreign_keys(*entry.list(ConstraintKind.FOREIGN_KEY))
+    return (key.name for key in keys if key.parent == parent)
+
+
+def _fits(child: ConstraintsEntry, parent: int, constraints: Constraints) -> bool:
+    """Were the foreign keys that refer to this parent read since it got its column descriptor?"""
+    elements = constraints.elements
+    primary, places = elements.get(ConstraintKind.PRIMARY_KEY, ()), elements.get(ConstraintKind.PLACES, ())
+    descriptors = {descriptor for descriptor, _ in key_columns(len(primary), b"".join(primary), b"".join(places))}
+    keys = foreign_keys(*child.list(ConstraintKind.FOREIGN_KEY))
+    return all(key.place[0] in descriptors or not key.place[0] for key in keys if key.parent == parent)

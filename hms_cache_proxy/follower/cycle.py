@@ -267,6 +267,7 @@ class Cycle:
             reading.again(key for key in swept if key[2])
             reading.databases_again(key[:2] for key in swept if not key[2])
             unmarked = self._marks(reading)
+            reading.foreign_keys()
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
         return StepRead(

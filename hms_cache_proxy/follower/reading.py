@@ -27,11 +27,10 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, PartitionNames
-from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
+from hms_cache_proxy.follower.constraints import ConstraintReading, cached_form
 from hms_cache_proxy.follower.known import Known
 from hms_cache_proxy.follower.limits import (
     NAMED_SHARE,
-    SUSPECTS_PER_READ,
     TABLE_COST,
     TABLES_PER_READ,
     StepLimits,
@@ -44,7 +43,6 @@ from hms_cache_proxy.store.protocol import (
     DatabaseKey,
     Snapshot,
     TableKey,
-    TableName,
     TableRecord,
 )
 
@@ -63,6 +61,7 @@ class StepReading:
         self._work = work
         self._selection = selection
         self.limits = limits
+        self._constraints = ConstraintReading(source, cached)
         self._parts = PartitionReading(source, self.changes, work, limits)
         self._put_off = False
         self._held_bytes = 0
@@ -102,7 +101,7 @@ class StepReading:
             lists |= self._all_databases()
         lists |= self._databases(affected.databases)
         self._tables(affected.tables, affected.partitions)
-        self._constraints_dropped(affected)
+        self._constraints_changed(self._constraints.dropped(affected, self._read))
         for database in sorted(lists):
             if self.changes.databases.get(database, database) is not None:
                 self._compare(database, reload=database in affected.reload)
@@ -191,36 +190,14 @@ class StepReading:
             return False
         return self._cached.constraints(entry) != cached_form(record, record.constraints)
 
-    def _constraints_dropped(self, affected: Affected) -> None:
-        """Finds tables that lost a constraint only because another table's, of the same name, was dropped."""
-        names = set(affected.constraint_names)
-        for key in affected.dropped:
-            names |= self._constraint_names(key, known=key not in affected.constrained)
-        if not names:
-            return
-        suspects = [
-            TableName(*key, table_id)
-            for key, table_id, entry in self._cached.constrained()
-            if key not in self._read and may_have(entry, names)
-        ]
-        changed = []
-        for start in range(0, len(suspects), SUSPECTS_PER_READ):
-            some = suspects[start : start + SUSPECTS_PER_READ]
-            found = self._source.constraints(some)
-            for table in some:
-                entry = self._cached.table(table[:3])
-                if entry is not None and self._cached.constraints(entry) != cached_form(table, found[table.table_id]):
-                    changed.append(table[:3])
-        self.changes.touched |= {targets.table(*key) for key in changed}
-        self._tables(changed, {})
+    def foreign_keys(self) -> None:
+        """Reads tables whose foreign keys moved with the columns of the table that they refer to, or went with that
+        table. Called after everything else that reads tables."""
+        self._constraints_changed(self._constraints.moved(self.changes.tables, self._read))
 
-    def _constraint_names(self, key: TableKey, *, known: bool) -> set[bytes]:
-        """The names of the constraints that a dropped table had; b"" stands for names that are not known."""
-        entry = self._cached.table(key)
-        if entry is None and known and self._cached.complete(targets.tables(*key[:2])):
-            return set()  # created and dropped between two steps, without constraints
-        constraints = None if entry is None or entry.body is None else self._cached.constraints(entry)
-        return {b""} if constraints is None or not known else constraint_names(constraints)
+    def _constraints_changed(self, keys: list[TableKey]) -> None:
+        self.changes.touched |= {targets.table(*key) for key in keys}
+        self._tables(keys, {})
 
     def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
         """Reads the write ids of `more` and of every transactional table that was read, or for which a write began or

@@ -47,7 +47,7 @@ from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .read_call import SEQID, ReadCall
-from .readers.base import Body, Context, Decline, Slices, Unfinished
+from .readers.base import Body, Context, Decline, DependsOnMore, Slices, Unfinished
 from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
 from .table import OTHER_LABEL, MethodKind
@@ -239,6 +239,8 @@ class Dispatcher:
             self._looks.ask(call.arrived_ns)
             return Wait(seen, call.arrived_ns + patience_ns, told=True, look_after_ns=call.arrived_ns)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
+        if call.also:
+            depends = tuple(dict.fromkeys(depends + call.also))
         self._reader.uses.mark(depends)
         call, decision = self._allowed(call, args, depends, reason)
         if decision is not None:
@@ -263,6 +265,10 @@ class Dispatcher:
                         reason = Reason.STRICT
                     except Rejected as rejected:
                         return self._reject(call, rejected, snapshot)
+            except DependsOnMore as more:
+                if not call.also:
+                    return self._read(call._replace(also=more.targets))
+                reason = Reason.UNSETTLED
             except CacheError:
                 reason = Reason.CACHE
         if answerable and gate.ends_with_next_step(reason, depends):
@@ -334,6 +340,8 @@ class Dispatcher:
         """Ask the metastore, and keep the reply if every change of it will be noticed; or share the answer to an equal
         read."""
         method = call.plan.method
+        if call.also or self._kept(call) is not None:
+            depends = Dispatcher._looked_at(self, call)[0]  # only what it names
         learnable = method.learn and (reason in LEARNABLE or reason in _USED_LATER)
         if learnable and unlogged(snapshot, method.name):
             reason, learnable = Reason.UNLOGGED, False
@@ -398,7 +406,7 @@ class Dispatcher:
         found.bearer.show(args, call.proof)
         given = snapshot, found.method.name, self._by_name, call.proof
         held = self._statistics, self._indexes, self._shared.routes
-        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
+        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held, depends)
         body = found.reader(context, args)
         if isinstance(body, Unfinished):
             return Work(partial(self._go_on, call, body, snapshot.resumed, depends, snapshot.seq))

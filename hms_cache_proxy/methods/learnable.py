@@ -126,10 +126,10 @@ def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) ->
         entry = snapshot.table(catalog, database, name)
         constraints = snapshot.constraints(entry) if isinstance(entry, TableEntry) else None
         for parent in constraints.parents if constraints else ():
-            target = snapshot.constrained(parent)
-            if target is None:
+            named = snapshot.constrained(parent)
+            if named is None:
                 return None
-            found += [target, targets.CONSTRAINTS]
+            found += [named.target, targets.CONSTRAINTS]
     return tuple(found)
 
 

@@ -31,7 +31,7 @@ from .dispatch import Dispatcher, SharedState
 from .effects import RelayedRead
 from .proof import LookNeeded, Rejected
 from .read_call import ReadCall
-from .readers.base import Body, Decline, Slices
+from .readers.base import Body, Decline, DependsOnMore, Slices
 from .verdicts import MOST_COMPARED_BYTES, CheckedRead, Judged, Verdicts, question, unchanged
 
 HEADER_BYTES: Final = 1 << 10
@@ -83,7 +83,7 @@ class LearnedDispatcher(Dispatcher):
                 return call, self._answer(call._replace(proof=proof), args, depends, snapshot)
         except Decline as declined:
             return call._replace(declined=declined.reason), None
-        except (LookNeeded, Rejected, CacheError):
+        except (LookNeeded, Rejected, CacheError, DependsOnMore):
             return call, None
 
     def _answer(

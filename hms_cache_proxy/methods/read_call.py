@@ -22,7 +22,7 @@ class ReadCall(NamedTuple):
     """A read, the key of its reply, and its proof for transactional tables.
 
     `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
-    why its reader has already declined it.
+    why its reader has already declined it. `also`: what it depends on besides what it names.
     """
 
     session: ClientSession
@@ -36,6 +36,7 @@ class ReadCall(NamedTuple):
     patient: bool
     declined: Reason | None = None
     judged: Judged | None = None  # with `authorization = "learned"`
+    also: tuple[bytes, ...] = ()
     stale: bool = False  # answered under `serve_stale`: the cache is unconfirmed, and no metastore answers
 
     def head(self, label: HitLabel) -> bytes:

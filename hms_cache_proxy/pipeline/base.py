@@ -8,6 +8,7 @@ Owner: the process that makes an increment. Holds every table object of the cata
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -32,6 +33,7 @@ class Base:
     def __init__(self, databases: Iterable[DatabaseRecord], rows: Iterable[TableRow]) -> None:
         self._databases = {(record.catalog, record.name): record.remote for record in databases}
         self.rows: dict[TableKey, TableRow] = {(row.catalog, row.database, row.name): row for row in rows}
+        self._children: defaultdict[int, list[TableKey]] | None = None
         self.unloaded: set[int] = set()
         """Ids of tables whose partitions are no longer those of the base."""
 
@@ -101,6 +103,19 @@ class Base:
             if record is not None and record.constraints is not None and not record.constraints.nothing:
                 yield key, row.table_id, cached_form(TableName(*key, row.table_id), record.constraints)
 
+    def referring(self, table_id: int) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
+        """The tables whose foreign keys refer to this one, likewise."""
+        if self._children is None:
+            self._children = defaultdict(list)
+            for key, row in self.rows.items():
+                constraints = None if row.record is None else row.record.constraints
+                for parent in () if constraints is None else constraints.parents:
+                    self._children[parent].append(key)
+        for key in self._children.get(table_id, ()):
+            row = self.rows[key]
+            assert row.record is not None and row.record.constraints is not None, "it has foreign keys"
+            yield key, row.table_id, cached_form(TableName(*key, row.table_id), row.record.constraints)
+
     def write_ids_of(self, table_id: int) -> WriteIdsRow | None:
         """Those of a snapshot name every open write, so they are never compared."""
         return None
@@ -117,6 +132,7 @@ class Base:
 
     def apply(self, changes: Changes) -> None:
         """Take over the tables that were read."""
+        self._children = None
         for database, record in changes.databases.items():
             if record is None:
                 for key in [key for key in self.rows if key[:2] == database]:

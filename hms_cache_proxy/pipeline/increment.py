@@ -157,6 +157,7 @@ class Increment:
             reading.queued(CHUNK)
             if reading.partitions > MOST_ROWS:
                 raise NoIncrement(f"too much has changed: more than {MOST_ROWS:,} partitions")
+        reading.foreign_keys()
         reading.write_ids(affected, base.being_written())
         return reading
 

@@ -34,9 +34,10 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.store.protocol import Marks, StoreIdentity
 
 NAME: Final = "manifest.json"
-FORMAT: Final = 2
-READABLE: Final = (1, 2)
-"""Format 1 has no increments, and no summaries of tables (rows.py)."""
+FORMAT: Final = 3
+READABLE: Final = (1, 2, 3)
+"""Format 1 has no increments, and no summaries of tables (rows.py); formats 1 and 2 have no foreign keys, only the ids
+of the tables that they refer to."""
 
 _ELSEWHERE: Final = "../"
 

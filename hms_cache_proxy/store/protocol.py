@@ -82,17 +82,19 @@ class ConstraintKind(IntEnum):
     """The kind of a list of constraints. The value is its field id in SQLAllTableConstraints."""
 
     PRIMARY_KEY = 1
+    FOREIGN_KEY = 2
     UNIQUE = 3
     NOT_NULL = 4
     DEFAULT = 5
     CHECK = 6
+    PLACES = 7  # no list of an answer: where the columns of the primary key are (foreign_keys.py)
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """A table's constraints. `elements`: by kind, the encoded list elements (SQLPrimaryKey and so on, each with its
-    stop byte), in the order of constraint name and position; empty kinds are left out. `parents`: ids of the tables
-    that its foreign keys refer to, in order.
+    stop byte), in the order of constraint name and position; empty kinds are left out. A foreign key lacks what is the
+    other table's (foreign_keys.py). `parents`: ids of the tables that its foreign keys refer to, in order.
     """
 
     elements: Mapping[ConstraintKind, tuple[bytes, ...]] = field(default_factory=dict)

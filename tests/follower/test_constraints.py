@@ -9,6 +9,7 @@ import pytest
 
 from hms_cache_proxy.cache.attachments import UNCONSTRAINED, ConstraintsEntry
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
+from hms_cache_proxy.store.foreign_keys import Parent, foreign_keys, key_columns, known, shown
 from hms_cache_proxy.store.protocol import ConstraintKind
 from tests.follower.harness import CATALOG, Followed
 from tests.store.constrained import Constrained
@@ -34,12 +35,30 @@ def compare(followed: Followed, made: Constrained, tables: list[str]) -> None:
     for table in tables:
         _, constraints = entry(followed, made, table)
         answers = made.answers(table)
-        foreign = answers.pop(FOREIGN_KEYS)
-        assert bool(constraints.parents) >= bool(foreign), table
+        assert sorted(map(repr, foreign_of(followed, constraints))) == sorted(map(repr, answers.pop(FOREIGN_KEYS))), (
+            table
+        )
         for field, answer in answers.items():
             number, elements = constraints.list(ConstraintKind(field))
             assert number == len(answer)
             assert sorted(map(repr, split(elements, number))) == sorted(map(repr, answer)), (table, field)
+
+
+def foreign_of(followed: Followed, constraints: ConstraintsEntry) -> list[object]:
+    """The foreign keys as a reader shows them."""
+    found = []
+    with followed.reader.snapshot() as cache:
+        for key in foreign_keys(*constraints.list(ConstraintKind.FOREIGN_KEY)):
+            parent = cache.constrained(key.parent)
+            assert parent is not None
+            places = parent.list(ConstraintKind.PLACES).elements
+            columns = key_columns(*parent.list(ConstraintKind.PRIMARY_KEY), places)
+            there = Parent(*parent.owner.split(b"\0")[1:], columns)
+            assert known(key, there)
+            element = shown(key, there)
+            if element is not None:
+                found.append(decode_struct(element))
+    return found
 
 
 def split(elements: bytes, number: int) -> list[object]:
@@ -120,6 +139,61 @@ def test_constraints_of_one_name_are_dropped_together(
     assert number(ConstraintKind.UNIQUE) == {1}
     oracle.drop_table(first.database, "u", True)
     assert number(ConstraintKind.UNIQUE) == {0}
+
+
+def test_foreign_keys_move_with_the_columns_that_they_refer_to(
+    hms42: Metastore, oracle: Oracle, follow: Callable[..., Followed], name: str
+) -> None:
+    """The events name only the table that has these columns."""
+    made = Constrained(oracle, name + "_c")
+    oracle.create_database(hms.Database(name=made.database))
+    for table in ("parent", "other", "child"):
+        made.table(table)
+    made.primary_key("parent", ["b", "a"])
+    made.unique("parent", "uk", ["f"])
+    made.primary_key("other", ["e"])
+    made.foreign_key("child", "parent", [("b", "c"), ("a", "d")])
+    made.not_null("other", ["a"])
+    followed = follow(hms42)
+    tables = ["parent", "other", "child"]
+    compare(followed, made, tables)
+    made.alter_columns("parent", ["a", "x", "b", "f"], keep_location=True)
+    compare(followed, made, tables)
+    assert entry(followed, made, "child")[1].list(ConstraintKind.FOREIGN_KEY).number == 2
+    made.alter_columns("parent", ["x", "b", "f"], keep_location=True)
+    compare(followed, made, tables)
+    assert entry(followed, made, "child")[1].list(ConstraintKind.FOREIGN_KEY).number == 1
+    oracle.drop_table(made.database, "parent", True)
+    compare(followed, made, ["other", "child"])
+    assert not entry(followed, made, "child")[1].parents
+
+
+def test_what_has_the_name_of_a_foreign_key_goes_with_the_table_that_it_refers_to(
+    hms42: Metastore, oracle: Oracle, follow: Callable[..., Followed], name: str
+) -> None:
+    made = Constrained(oracle, name + "_c")
+    oracle.create_database(hms.Database(name=made.database))
+    for table in ("parent", "child", "second", "far"):
+        made.table(table)
+    for table in ("parent", "second"):
+        made.primary_key(table, ["b"])
+    for child, parent in (("child", "parent"), ("second", "parent")):
+        made.foreign_key(child, parent, [("b", "c")])
+    for column, key in (("a", "child"), ("b", "second")):
+        row = hms.SQLNotNullConstraint(
+            catName="hive", table_db=made.database, table_name="far", column_name=column,
+            nn_name=made.name("fk", key, None), enable_cstr=True, validate_cstr=False, rely_cstr=True,
+        )  # fmt: skip
+        oracle.add_not_null_constraint(hms.AddNotNullConstraintRequest([row]))
+    followed = follow(hms42)
+    compare(followed, made, ["parent", "child", "second", "far"])
+    assert entry(followed, made, "far")[1].list(ConstraintKind.NOT_NULL).number == 2
+    oracle.drop_table(made.database, "second", True)
+    compare(followed, made, ["parent", "child", "far"])
+    assert entry(followed, made, "far")[1].list(ConstraintKind.NOT_NULL).number == 1
+    oracle.drop_table(made.database, "parent", True)
+    compare(followed, made, ["child", "far"])
+    assert entry(followed, made, "far")[1].list(ConstraintKind.NOT_NULL).number == 0
 
 
 def test_constraints_that_came_without_an_event(

@@ -52,6 +52,7 @@ def test_manifest() -> None:
     keys = dict(documented("manifest.json"))
     assert list(json.loads(MADE.dump())) == list(keys)
     assert keys["format"] == str(manifest.FORMAT) and f"describes format {manifest.FORMAT} of" in text
-    assert f"Formats {' and '.join(map(str, manifest.READABLE))} can be read" in text
+    *earlier, newest = map(str, manifest.READABLE)
+    assert f"Formats {', '.join(earlier)} and {newest} can be read" in text
     for field in fields(manifest.File):
         assert f"`{field.name}`" in text

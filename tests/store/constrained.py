@@ -71,10 +71,12 @@ class Constrained:
         values = {"parameters": {"EXTERNAL": "TRUE"}, "tableType": "EXTERNAL_TABLE", "partitionKeys": keys, "sd": sd}
         self.oracle.create_table(hms.Table(tableName=name, dbName=self.database, **(values | fields)))
 
-    def alter_columns(self, name: str, columns: Sequence[str]) -> None:
-        """Other columns, which do not belong to the old list any more."""
+    def alter_columns(self, name: str, columns: Sequence[str], *, keep_location: bool = False) -> None:
+        """Other columns, which do not belong to the old list any more. Unless it is kept, the table has no location
+        afterwards."""
         table = self._whole(name)
-        table.sd = descriptor([column(name, "bigint") for name in columns])
+        place = {"location": table.sd.location} if keep_location else {}
+        table.sd = descriptor([column(name, "bigint") for name in columns], **place)
         self.oracle.alter_table(self.database, name, table)
 
     def rename(self, name: str, to: str) -> None:

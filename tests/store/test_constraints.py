@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from hms_cache_proxy.store.foreign_keys import Parent, foreign_keys, key_columns, shown
 from hms_cache_proxy.store.protocol import ConstraintKind, RawStore, TableRecord
 from tests.store.conftest import World
 from tests.store.constrained import Constrained
@@ -56,6 +58,7 @@ def test_constraints(store: RawStore, constrained: Constrained) -> None:
         foreign = answers.pop(FOREIGN_KEYS)
         parents = {tables[row[2][1]].table_id for row in foreign}
         assert table.constraints.parents == tuple(sorted(parents)), name
+        assert sorted(map(repr, put_together(tables, table))) == sorted(map(repr, foreign)), name
         for field, answer in answers.items():
             kind = ConstraintKind(field)
             elements = [decode_struct(element) for element in table.constraints.elements.get(kind, ())]
@@ -63,6 +66,24 @@ def test_constraints(store: RawStore, constrained: Constrained) -> None:
             several += len(answer) > 1
         assert table.constraints.nothing == (not any(answers.values()) and not foreign)
     assert several == 6
+
+
+def put_together(tables: dict[bytes, TableRecord], table: TableRecord) -> list[dict[int, tuple[int, Any]]]:
+    """A table's foreign keys, with what the tables have that they refer to."""
+    assert table.constraints is not None
+    elements = table.constraints.elements.get(ConstraintKind.FOREIGN_KEY, ())
+    found = []
+    for key in foreign_keys(len(elements), b"".join(elements)):
+        (parent,) = (one for one in tables.values() if one.table_id == key.parent)
+        assert parent.constraints is not None
+        primary, places = (
+            parent.constraints.elements[kind] for kind in (ConstraintKind.PRIMARY_KEY, ConstraintKind.PLACES)
+        )
+        columns = key_columns(len(primary), b"".join(primary), b"".join(places))
+        element = shown(key, Parent(parent.database, parent.name, columns))
+        assert element is not None
+        found.append(decode_struct(element))
+    return found
 
 
 def test_constraints_are_ordered(store: RawStore, constrained: Constrained) -> None:
@@ -75,3 +96,6 @@ def test_constraints_are_ordered(store: RawStore, constrained: Constrained) -> N
     assert [(row[6][1][-2:], row[5][1]) for row in rows] == [(b"_a", 1), (b"_a", 2), (b"_z", 1), (b"_z", 2)]
     keys = [decode_struct(element) for element in table.constraints.elements[ConstraintKind.PRIMARY_KEY]]
     assert [row[3][1] for row in keys] == [b"b", b"a", b"e", b"d", b"c"]
+    tables = of_all_tables(store, constrained)
+    references = put_together(tables, tables[b"child"])
+    assert [(row[3][1], row[6][1], row[7][1]) for row in references] == [(b"c", b"a", 1), (b"a", b"b", 2)]

@@ -64,6 +64,14 @@ class Decline(Exception):
         self.reason = reason
 
 
+class DependsOnMore(Exception):
+    """The answer also depends on these targets; the reader has to be asked again once the gate allows them."""
+
+    def __init__(self, targets: tuple[bytes, ...]) -> None:
+        super().__init__(f"{len(targets)} more targets")
+        self.targets = targets
+
+
 @dataclass(frozen=True, slots=True)
 class Slices:
     """A result that is built while it is sent. Closing the iterator frees what it holds."""
@@ -128,6 +136,14 @@ class Context(NamedTuple):
     """Values of partition keys that are held between requests."""
     routes: ExpressionRoutes | None = None
     """The ways in which the metastore has been seen to evaluate expressions."""
+    depends: tuple[bytes, ...] = ()
+    """The targets that the gate has allowed."""
+
+    def depend_on(self, targets: Iterable[bytes]) -> None:
+        """The answer depends on these targets, which are known only from the cache. Raises DependsOnMore."""
+        more = tuple(dict.fromkeys(target for target in targets if target not in self.depends))
+        if more:
+            raise DependsOnMore(more)
 
     def as_usual(self, what: Differs) -> None:
         """Declines if the metastore's settings make this differ from what is stored."""

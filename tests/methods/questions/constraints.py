@@ -60,9 +60,9 @@ def _constraints() -> Iterator[Question]:
         yield Question(method, {"request": struct(request, db_name=CONS, tbl_name=b"many")}, "arguments")
     keys = struct("PrimaryKeysRequest", db_name=CONS, tbl_name=b"many")
     yield Question("get_primary_keys", {"request": keys})
-    for table, reason in ((b"child", "foreign_keys"), (b"child_and_more", "foreign_keys")):
+    for table in (b"child", b"child_and_more"):
         named = struct("AllTableConstraintsRequest", catName=b"hive", dbName=CONS, tblName=table)
-        yield Question(ALL, {"request": named}, reason)
+        yield Question(ALL, {"request": named})
     for more, reason in (
         ({"tableId": OTHER_ID}, "table_id"),
         ({"tableId": -1}, HIT),
@@ -88,8 +88,16 @@ def foreign_keys() -> Iterator[Question]:
         (none | {"parent_db_name": b"", "parent_tbl_name": b"nonsense"}, HIT),
         ({"foreign_db_name": CONS, "foreign_tbl_name": b"absent"}, HIT),
         ({"foreign_db_name": CONS, "foreign_tbl_name": b"parent"}, HIT),
-        (child, "foreign_keys"),
-        (child | parent, "foreign_keys"),
+        (child, HIT),
+        (child | parent, HIT),
+        ({"foreign_db_name": CONS, "foreign_tbl_name": b"child_and_more"}, HIT),
+        (child | {"parent_db_name": b" {PREFIX}Cons", "parent_tbl_name": b"PARENT "}, HIT),
+        (child | {"parent_db_name": CONS}, HIT),
+        (child | {"parent_tbl_name": b"parent"}, HIT),
+        (child | {"parent_db_name": CONS, "parent_tbl_name": b"child"}, HIT),
+        (child | {"parent_db_name": CONS, "parent_tbl_name": b""}, HIT),
+        (child | {"parent_db_name": b"", "parent_tbl_name": b"parent"}, HIT),
+        (child | {"parent_db_name": b"@hive#" + CONS, "parent_tbl_name": b"parent"}, HIT),
         (parent, "name"),
         ({"foreign_db_name": CONS}, "name"),
         ({"foreign_tbl_name": b"child"}, "name"),
