@@ -31,7 +31,8 @@ _MAC_BYTES: Final = 10
 _ENDING: Final = b"\0\1"  # the type of a message, before its number
 _TRAILER_BYTES: Final = _MAC_BYTES + 6
 _OVERHEAD_BYTES: Final = 32  # of a wrapped message, by the widest count
-_DIRECTIVE: Final = re.compile(rb'\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))\s*(?:,|$)')
+# Nothing is tried a second way ("*+"): a value that begins with 64 kB of blanks would take a minute.
+_DIRECTIVE: Final = re.compile(rb'\s*+([A-Za-z][A-Za-z0-9-]*+)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^",\s]*+))\s*+(?:,|$)')
 _WORDS: Final = {b"auth": Layers.AUTH, b"auth-int": Layers.AUTH_INT, b"auth-conf": Layers.AUTH_CONF}
 _SIGNING: Final = b"Digest session key to %s signing key magic constant"
 _SEALING: Final = b"Digest H(A1) to %s sealing key magic constant"
@@ -210,8 +211,9 @@ class ClientLogin:
         for word in (b"auth-conf", b"auth-int", b"auth"):
             if word in offered and _WORDS[word] & self._allowed:
                 return word
+        there = given.get("qop", b"").decode("utf-8", "replace")
         raise LoginFailed(
-            f"DIGEST-MD5: no common protection: hadoop.rpc.protection there is {given.get('qop', b'').decode()},"
+            f"DIGEST-MD5: no common protection: hadoop.rpc.protection there is {there},"
             f" kerberos.protection allows {named_layers(self._allowed)}"
         )
 

@@ -77,6 +77,8 @@ def test_the_strongest_that_both_know() -> None:
         assert logged_in(server, client)[0].layer is expected
     with pytest.raises(LoginFailed, match="there is auth-conf, kerberos.protection allows auth"):
         logged_in(Layers.AUTH_CONF, Layers.AUTH)
+    with pytest.raises(LoginFailed, match="no common protection"):  # what is not UTF-8, too
+        ClientLogin(NAME, PASSWORD, EVERY_LAYER).step(b'nonce="x",qop="\xff"')
 
 
 @pytest.mark.parametrize("layer", [Layers.AUTH_INT, Layers.AUTH_CONF])
