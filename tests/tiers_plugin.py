@@ -77,6 +77,7 @@ SCENARIOS: Final = frozenset(
         "tests/ops/test_damaged_fences.py::test_hits_come_back_and_nothing_is_lost_meanwhile",
         "tests/ops/test_damaged_lock_files.py::test_hits_come_back",
         "tests/ops/test_without_metastore.py::test_a_new_client_logs_in_and_is_served",
+        "tests/visibility/test_kinds.py::test_two_users",
         "tests/history/test_history.py::test_no_violation_before_the_embedded_metastore",
         "tests/write_ids/test_differential.py::test_reads_are_equal",
     )

@@ -1,13 +1,14 @@
-"""What users may see, as a file of rules tells the metastore's hooks, and what an answer may therefore show.
+"""What users may see, as a metastore's hooks know it, and what an answer may therefore show.
 
-Job: write the rules (RulesHook.java, RulesListener.java read them with each call), remember when each was in force, and
-judge answers. Must not know: sockets, the proxy.
+Job: change rights, remember when each was in force, and judge answers; rights of the tests' own hooks, as a file of
+rules. Must not know: sockets, the proxy.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +25,18 @@ class Since:
     by_s: float
 
 
-class Rights:
-    """The rules, and their history. An object is `database`, `database.table` or `database.table/partition`."""
+class Rights(ABC):
+    """Who sees what now, and when it was otherwise. An object is `database`, `database.table` or
+    `database.table/partition`."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._now: dict[tuple[str, str], str] = {}
+    def __init__(self) -> None:
+        self._now: dict[tuple[str, str], tuple[str, str]] = {}  # state and column of what is not shown
         self._history: dict[tuple[str, str], list[Since]] = {}
         self._ended_s: dict[str, float] = {}
-        self._write()
+
+    @abstractmethod
+    def _apply(self, user: str, what: str) -> None:
+        """Let the metastore know that this has changed. It holds when this returns."""
 
     def set(self, user: str, what: str, state: str, column: str = "") -> None:
         """From now on the user sees the object so; `column`: which is masked, or makes the table refused."""
@@ -40,14 +44,9 @@ class Rights:
         if state == SHOWN:
             self._now.pop(pair, None)
         else:
-            self._now[pair] = f"{user} {state} {what}{'.' if column else ''}{column}"
-        self._write()
+            self._now[pair] = state, column
+        self._apply(user, what)
         self._history.setdefault(pair, []).append(Since(state, before_s, time.monotonic()))
-
-    def _write(self) -> None:
-        written = self._file.with_suffix(".new")
-        written.write_text("".join(f"{line}\n" for line in self._now.values()))
-        os.replace(written, self._file)
 
     @property
     def restricted(self) -> list[tuple[str, str]]:
@@ -70,3 +69,21 @@ class Rights:
         return {
             one.state for one, end_s in zip(history, ends, strict=True) if one.from_s <= until_s and end_s >= since_s
         }
+
+
+class RulesFile(Rights):
+    """Rights that RulesHook.java and RulesListener.java read from a file, with each call."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+        self._apply("", "")
+
+    def _apply(self, user: str, what: str) -> None:
+        lines = [
+            f"{user} {state} {what}{'.' if column else ''}{column}\n"
+            for (user, what), (state, column) in self._now.items()
+        ]
+        written = self._file.with_suffix(".new")
+        written.write_text("".join(lines))
+        os.replace(written, self._file)

@@ -20,7 +20,8 @@ from tests.methods.structs import descriptor, struct
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
 from tests.visibility.hooks import compiled, settings
-from tests.visibility.rights import HIDDEN, MASKED, REFUSED, SHOWN, Rights
+from tests.visibility.reads import arguments, table
+from tests.visibility.rights import HIDDEN, MASKED, REFUSED, SHOWN, Rights, RulesFile
 
 USERS = ("alice", "bob")
 DATABASES = ("left", "right")
@@ -50,24 +51,11 @@ def made(address: str) -> None:
         for what in TABLES:
             database, name = what.encode().split(b".")
             keys = [struct("FieldSchema", name=b"dt", type=b"string")] if name == b"parts" else []
-            admin.do("create_table", tbl=_table(database, name, columns, keys))
+            admin.do("create_table", tbl=table(database, name, columns, keys, b"file:/nowhere/%b" % name))
             for value in (b"1", b"2", b"3") if keys else ():
                 own = descriptor(cols=columns, location=b"file:/nowhere/%b" % value)
                 part = struct("Partition", dbName=database, tableName=name, values=[value], sd=own, parameters={})
                 admin.do("add_partition", new_part=part)
-
-
-def _table(database: bytes, name: bytes, columns: list[Any], keys: list[Any]) -> Any:
-    return struct(
-        "Table",
-        dbName=database,
-        tableName=name,
-        owner=b"o",
-        tableType=b"EXTERNAL_TABLE",
-        parameters={b"EXTERNAL": b"TRUE"},
-        partitionKeys=keys,
-        sd=descriptor(cols=columns, location=b"file:/nowhere/%b" % name),
-    )
 
 
 def shown(reply: Reply, method: str) -> str:
@@ -103,24 +91,13 @@ class Reader:
         """Ask something, and judge the answer."""
         method = draw.choices(tuple(SEEN), [6, 5, 3, 1, 4, 2, 1])[0]
         what = f"{draw.choice(DATABASES)}.parts" if method == "get_partition_by_name" else draw.choice(TABLES)
-        database, table = what.encode().split(b".")
-        named = struct("GetTablesRequest", dbName=database, tblNames=[table])
-        part = draw.choice((b"1", b"2"))
-        arguments: dict[str, dict[str, Any]] = {
-            "get_table": {"dbname": database, "tbl_name": table},
-            "get_table_req": {"req": struct("GetTableRequest", dbName=database, tblName=table)},
-            "get_fields": {"db_name": database, "table_name": table},
-            "get_database": {"name": database},
-            "get_table_objects_by_name_req": {"req": named},
-            "get_partition_by_name": {"db_name": database, "tbl_name": table, "part_name": b"dt=" + part},
-            "get_all_tables": {"db_name": database},
-        }
+        part, database = draw.choice((b"1", b"2")), what.partition(".")[0]
         sent_s = time.monotonic()
-        reply = self.connection.ask(method, **arguments[method])
+        reply = self.connection.ask(method, **arguments(method, what, part))
         if method == "get_all_tables":
-            self._judge_list(reply, database.decode(), sent_s)
+            self._judge_list(reply, database, sent_s)
             return
-        names = [database.decode()] if method == "get_database" else [what, database.decode()]
+        names = [database] if method == "get_database" else [what, database]
         if method == "get_partition_by_name":
             names = [f"{what}/{part.decode()}", *names]
         allowed = possible(method, self.rights.states(self.user, names, TTL_S, sent_s, time.monotonic()))
@@ -216,7 +193,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def hooked(new_metastore: Callable[..., Metastore], classes: str, tmp_path: Path) -> Iterator[Hooked]:
-    rights = Rights(tmp_path / "rules")
+    rights = RulesFile(tmp_path / "rules")
     metastore = new_metastore("hive42", settings=settings(tmp_path / "rules"), classes=(classes,))
     made("{}:{}".format(*metastore.address))
     yield Hooked(metastore, rights)
