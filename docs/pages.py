@@ -230,6 +230,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         "store_partitions",
         "write_ids",
         "strict",
+        "fleet",
         "secured",
         "access_log",
         "advise",
