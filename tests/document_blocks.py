@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -31,6 +31,7 @@ PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
 SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
 BLOCK_S: Final = 120.0
 READY_S: Final = 60.0
+NOTHING: Final[Mapping[str, str]] = {}
 _FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -71,8 +72,9 @@ class Reader:
         """With ports that are free."""
         return re.sub(r"\b(?:" + "|".join(self.ports) + r")\b", lambda found: self.ports[found[0]], text)
 
-    def follow(self, page: str) -> None:
-        """Do all that the page says. AssertionError at the first block that fails."""
+    def follow(self, page: str, until: Mapping[str, str] = NOTHING) -> None:
+        """Do all that the page says. AssertionError at the first block that fails. `until`: what a block must print (a
+        regular expression), by its first line; it is run again until it does, as counters are some seconds old."""
         for block in blocks(page):
             self.wait_counted()
             if block.language == "python" and block.title:
@@ -81,7 +83,17 @@ class Reader:
             elif block.language == "sh" and "terminal" in block.title:
                 self.start(block)
             elif block.language == "sh" and block.title != "once":
-                self.run(self.replaced(block.text), block.text.splitlines()[0])
+                first = block.text.splitlines()[0]
+                self.run_until(until.get(first, ""), self.replaced(block.text), first)
+
+    def run_until(self, pattern: str, script: str, name: str) -> None:
+        """One block, until it has printed this."""
+        deadline = time.monotonic() + BLOCK_S
+        self.run(script, name)
+        while not re.search(pattern, self.printed[name]):
+            assert time.monotonic() < deadline, f"{name}: no {pattern} in {self.printed[name]}"
+            self.wait_counted()
+            self.run(script, name)
 
     def wait_counted(self) -> None:
         """A person reads on for longer than workers take to add up what they have counted."""

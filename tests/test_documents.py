@@ -37,3 +37,19 @@ def test_the_tutorial(reader: Reader) -> None:
     hits = re.search(r'method="get_table",outcome="hit",reason=""\} (\d+)', counted)
     assert hits is not None and int(hits[1]) >= 15, counted
     assert "3 rows" in reader.printed["hms-cache-proxy status"] + reader.printed["read.py"]
+
+
+@pytest.mark.real
+def test_why_fewer_reads_are_hits(reader: Reader) -> None:
+    many = r"[1-9]\d+"
+    expected = {
+        "hms-cache-proxy status": rf"misses .* {many} left out by include or exclude \(excluded\)",
+        "curl -s http://localhost:9084/metrics | grep '^hms_proxy_requests_total'": (
+            rf'method="get_table",outcome="miss",reason="excluded"\}} {many}'
+        ),
+        "tail -q -n 3 logs/access-*.jsonl": '"object":"hive.sales.orders","outcome":"miss","reason":"excluded"',
+        "python job.py && hms-cache-proxy status": rf"reads .* {many} hits",
+    }
+    reader.follow((ROOT / "docs" / "howto" / "hit-ratio.md").read_text("utf-8"), expected)
+    assert expected.keys() <= reader.printed.keys()
+    assert "(excluded)" not in reader.printed["python job.py && hms-cache-proxy status"]
