@@ -44,7 +44,7 @@ _MAX_CHUNK = 5_000  # partitions in one statement: limits memory, and more is sl
 _SHARED_CHUNK = 1_000  # the same for each of two connections, at least
 _SHARES = 4  # chunks of a question for two connections: while one waits, rows of the other are read
 
-Part: TypeAlias = tuple[TableRecord, int]
+PartitionId: TypeAlias = tuple[TableRecord, int]
 """A partition: its table and its id."""
 
 
@@ -100,7 +100,7 @@ class PartitionRows:
         self._descriptors = descriptors
         self._statistics = StatisticsReader(database, statements.statistics)
 
-    def read(self, parts: Sequence[Part]) -> list[PartitionRecord | Unfit]:
+    def read(self, parts: Sequence[PartitionId]) -> list[PartitionRecord | Unfit]:
         """The records of some partitions, in a few statements."""
         database, statements = self._database, self._statements
         ids = [id_ for _, id_ in parts]
@@ -145,7 +145,7 @@ class PartitionRows:
             )
         return records
 
-    def _incomparable(self, parts: Sequence[Part], names: Sequence[bytes]) -> dict[int, Unfit]:
+    def _incomparable(self, parts: Sequence[PartitionId], names: Sequence[bytes]) -> dict[int, Unfit]:
         """By table id, an Unfit for each table with a name that the database does not compare by its bytes."""
         if self._database.incomparable(names) is None:
             return {}
@@ -165,7 +165,7 @@ class PartitionReader:
         self._of = of
         self._others: PartitionRows | None = None
 
-    def read(self, parts: Sequence[Part]) -> list[PartitionRecord | Unfit]:
+    def read(self, parts: Sequence[PartitionId]) -> list[PartitionRecord | Unfit]:
         """The records of these partitions, in this order."""
         second = self._second
         others = self._other_rows(second) if second is not None and len(parts) >= 2 * _SHARED_CHUNK else None
