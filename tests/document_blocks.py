@@ -30,7 +30,7 @@ from tests.testbed.processes import free_port, wait_until
 PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
 SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
 BLOCK_S: Final = 120.0
-READY_S: Final = 60.0
+READY_S: Final = 240.0
 NOTHING: Final[Mapping[str, str]] = {}
 _FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 

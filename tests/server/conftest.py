@@ -22,7 +22,7 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 240
 _hosts = itertools.count()
 
 

@@ -21,7 +21,7 @@ from tests.testbed.packages import provided, required
 from tests.testbed.processes import Process, free_port
 
 REALM = "LAB.TEST"
-START_S = 60.0
+START_S = 240.0
 PROGRAMS = f"{os.environ.get('PATH', '')}:/usr/sbin"
 _CLIENTS = """\
 [libdefaults]

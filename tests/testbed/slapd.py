@@ -22,7 +22,7 @@ from tests.testbed.kdc import PROGRAMS
 from tests.testbed.packages import provided, required
 from tests.testbed.processes import Process, free_port
 
-START_S = 60.0
+START_S = 240.0
 BASE = "ou=people,dc=lab,dc=test"
 MANAGER, MANAGER_PASSWORD = "cn=admin,dc=lab,dc=test", "admin's"
 _CONFIGURATION = """\
