@@ -80,7 +80,6 @@ class Flink(Statements):
 
 
 @pytest.mark.real
-@pytest.mark.timeout(400)
 @pytest.mark.covers("Flink 1.20 with its Hive catalog: 26 statements", "hive42", cache="SQL")
 def test_statements(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
     proxy = new_proxy(new_metastore("hive42"))

@@ -127,7 +127,6 @@ def check(found: list[str], error: str | None, expected: Expected) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(400)
 @pytest.mark.covers("Hive's Driver: 67 statements on transactional tables through two proxies", "hive42", cache="SQL")
 def test_statements_through_two_proxies(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path

@@ -82,7 +82,6 @@ print(catalog.list_tables("d"), catalog.load_table("d.t").scan().to_arrow().num_
 """
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("protection", ["auth", "auth-int", "auth-conf"])
 def test_pyiceberg_with_kerberos(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path, protection: str

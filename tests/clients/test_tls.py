@@ -19,7 +19,6 @@ PASSWORD = "changeit"
 
 
 @pytest.mark.real
-@pytest.mark.timeout(400)
 @pytest.mark.covers("Hive's Driver and metastore with TLS: statements on a table", "hive42", cache="Thrift")
 def test_hive_at_both_ends(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path

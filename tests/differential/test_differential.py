@@ -212,7 +212,6 @@ def test_old_methods_are_equal_to_hive_40(
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
 def test_a_metastore_that_limits_lists(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
 ) -> None:
@@ -229,7 +228,6 @@ def test_a_metastore_that_limits_lists(
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
 def test_a_metastore_that_shows_bit_vectors(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
 ) -> None:

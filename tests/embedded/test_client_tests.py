@@ -39,7 +39,6 @@ def client_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientTes
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMED)
 def test_class(client_tests: ClientTests, bed: Bed, name: str) -> None:
     with embedded_target(bed, name, client_tests.trash) as target:
@@ -53,7 +52,6 @@ def test_class(client_tests: ClientTests, bed: Bed, name: str) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
 def test_class_through_the_proxy(client_tests: ClientTests, tmp_path: Path) -> None:
     """`serve --embedded`: what the proxy answers from its cache is what these tests want."""
     name = "TestPrimaryKey"

@@ -123,7 +123,6 @@ def test_its_database_is_read_by_sql(bed: Bed, tmp_path: Path, backend: str) -> 
 
 
 @pytest.mark.real
-@pytest.mark.timeout(400)
 def test_pyiceberg(new_metastore: Callable[..., Metastore], pyiceberg_sources: Path, tmp_path: Path) -> None:  # noqa: F811
     """PyIceberg's own catalog tests, straight on the embedded metastore: its locks are Iceberg's."""
     passed, failed, output = run_suite(pyiceberg_sources, new_metastore("embedded").uri, tmp_path)
@@ -131,7 +130,6 @@ def test_pyiceberg(new_metastore: Callable[..., Metastore], pyiceberg_sources: P
 
 
 @pytest.mark.real
-@pytest.mark.timeout(400)
 def test_pyiceberg_through_the_proxy(embedded_proxy: Proxy, pyiceberg_sources: Path, tmp_path: Path) -> None:  # noqa: F811
     """The same with the cache before it."""
     proxy = embedded_proxy.start()

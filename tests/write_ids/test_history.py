@@ -83,7 +83,6 @@ def test_reads_without_proof(new_metastore: Callable[..., Metastore], new_proxy:
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_planted_bug_is_caught(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str
