@@ -27,7 +27,7 @@ from typing import Any
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection
 from hms_cache_proxy.wire import spec
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 240.0
 CALL_TIMEOUT_S = 60.0
 PORTS = {"LISTEN": 9083, "HTTP": 9084, "ADMIN_LISTEN": 9085}  # as in the documents, where they are free
 PARTITIONS = 90
