@@ -1,10 +1,10 @@
 """Parts that are measured apart, each on servers of its own: `python -m benchmarks --only cold,listing,constraints`.
 
-What planners ask beside tables and partitions, of a metastore and of the proxy's cache: listings of 50,000 tables,
-constraints, aggregate statistics, filters on a million partitions; and what was never asked before: 20,000 tables,
-other partitions every time. A part gives the rows of one table, kept in docs/figures/parts/. Both servers are warm:
-they have answered as many calls of the same kind before (of other objects, where each call names others). Must not
-know: the run of `make bench`.
+What planners ask beside tables and partitions, of a metastore and of the proxy's cache: listings of up to 50,000 tables
+(in the metastore's order, and by name), constraints, aggregate statistics, filters on a million partitions; and what
+was never asked before: 20,000 tables, other partitions every time. A part gives the rows of one table, kept in
+docs/figures/parts/. All servers are warm: they have answered as many calls of the same kind before (of other objects,
+where each call names others). Must not know: the run of `make bench`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,11 @@ from tests.testbed.postgres import MetastoreDatabase
 from tests.testbed.raw import RawConnection, encode_call
 from tests.testbed.untyped import decode_message
 
-TABLES = 50_000
+LISTED = (1_000, 10_000, 50_000)
 CONSTRAINED = 40
 PARTITIONS, COLUMNS = 10_000, 20
 COLD_TABLES, COLD_WARM = 20_000, 2_000
+BY_NAME = "proxy with list_order = name"
 HEAD = ["call", "asked", "connections", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "hits", "misses"]
 
 
@@ -61,19 +63,27 @@ class Asked:
 
 
 def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
-    """50,000 tables of one database."""
-    with MetastoreClient(*bench.metastore.address) as client:
-        contents.fill_tables(client, database, contents.DATABASE, TABLES)
-    everything = encode_call("get_all_tables", contents.DATABASE)
-    described = encode_call("get_table_meta", contents.DATABASE, "*", None)
-    views = encode_call("get_tables_by_type", contents.DATABASE, "*", "VIRTUAL_VIEW")
-    many = f"{TABLES:,} tables"
-    return [
-        Asked(f"get_all_tables, {many}", lambda _: everything, 50, other=False),
-        Asked(f"get_tables, 10 of {many}", lambda at: encode_call("get_tables", contents.DATABASE, f"t_{at:05d}*"), 50),
-        Asked(f"get_table_meta, {many}", lambda _: described, 20, other=False),
-        Asked(f"get_tables_by_type, views among {many}", lambda _: views, 20, other=False),
-    ]
+    """All tables of one database, or some of them, for databases of several sizes."""
+    rows = []
+    for tables in LISTED:
+        name, calls = f"listed_{tables}", max(5, 100_000 // tables)
+        with MetastoreClient(*bench.metastore.address) as client:
+            contents.fill_tables(client, database, name, tables)
+        for label, method, *arguments in (
+            ("get_all_tables", "get_all_tables"),
+            ("get_table_meta", "get_table_meta", "*", None),
+            ("get_tables", "get_tables", "*"),
+            ("get_tables_by_type, views", "get_tables_by_type", "*", "VIRTUAL_VIEW"),
+        ):
+            call = encode_call(method, name, *arguments)
+            rows.append(Asked(f"{label}, {tables:,} tables", lambda _, call=call: call, calls, other=False))
+        rows.append(Asked(f"get_tables, 10 of {tables:,} tables", partial(_some, name), min(50, tables // 25)))
+    return rows
+
+
+def _some(database: str, number: int) -> bytes:
+    """Ten tables; others for each number."""
+    return encode_call("get_tables", database, f"t_{number:05d}*")
 
 
 def cold(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
@@ -198,16 +208,21 @@ def measured(part: str) -> Iterator[list[Any]]:
         database = bench.metastore.database
         assert database is not None
         rows = PARTS[part](bench, database)
-        proxy = bench.proxy(part)
-        proxy.start()
-        proxy.wait_prewarmed(PREWARM_TIMEOUT_S)
+        proxies = {HIT: bench.proxy(part)}
+        if part == "listing":
+            proxies[BY_NAME] = bench.proxy(f"{part}-by-name", settings={"LIST_ORDER": "name"})
+        for proxy in proxies.values():
+            proxy.start()
+            proxy.wait_prewarmed(PREWARM_TIMEOUT_S)
+        asked = [server_of(label, proxy) for label, proxy in proxies.items()]
         for row in rows:
-            with RawConnection("127.0.0.1", proxy.port) as client:
+            with RawConnection("127.0.0.1", proxies[HIT].port) as client:
                 reply = client.call(row.message(row.calls + 1))
             with bench.bare(reply) as bare:
-                for server in (bench.hive(), server_of(HIT, proxy), bare):
+                for server in (bench.hive(), *asked, bare):
                     yield from _asked(generator, server, row)
-        proxy.stop()
+        for proxy in proxies.values():
+            proxy.stop()
 
 
 def _asked(generator: Path, server: Server, row: Asked) -> Iterator[list[Any]]:
@@ -221,8 +236,9 @@ def _asked(generator: Path, server: Server, row: Asked) -> Iterator[list[Any]]:
         result = single.varied(generator, server, messages, connections=row.connections)
         hits = result.counted.get("hit", 0)
         counts = [hits, sum(result.counted.values()) - hits] if result.counted else [None, None]
+        called_by = called(server.label, result.counted) + (", by name" if server.label == BY_NAME else "")
         figures = [result.p50_ms, result.p99_ms, result.cpu_us / 1000, int(result.reply_bytes)]
-        yield [row.label, asked, row.connections, called(server.label, result.counted), *figures, *counts]
+        yield [row.label, asked, row.connections, called_by, *figures, *counts]
 
 
 def run(parts: list[str], *, keep: bool) -> None:

@@ -46,12 +46,13 @@ class Stage:
         self.stack.callback(self.bed.release, cached)
         return Server(CACHED_STORE, cached.port, (cached.process.id.pid, self.postgres))
 
-    def proxy(self, name: str, *, store: bool = True) -> Proxy:
-        """One worker, not started; stopped at the end."""
+    def proxy(self, name: str, *, store: bool = True, settings: Mapping[str, str] | None = None) -> Proxy:
+        """One worker, not started; stopped at the end. `settings`: as environment variables have them."""
         database = self.metastore.database
         assert database is not None
         url = database.reader_url if store else None
-        proxy = Proxy(self.directory / name, self.metastore.uri, url, {} if store else {"STORE": "none"})
+        given = {**({} if store else {"STORE": "none"}), **(settings or {})}
+        proxy = Proxy(self.directory / name, self.metastore.uri, url, given)
         self.stack.callback(proxy.close)
         return proxy
 
