@@ -7,11 +7,13 @@ tables.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from pathlib import Path
 
-from hive_metastore.ttypes import GetPartitionsByNamesRequest, GetTableRequest
+from hive_metastore.ttypes import GetPartitionsByNamesRequest, GetTableRequest, PartitionsByExprRequest
 
+from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.postgres import MetastoreDatabase
@@ -92,6 +94,32 @@ def filter_huge(number: int) -> bytes:
     return encode_call("get_partitions_by_filter", DATABASE, "huge", text, -1)
 
 
+CONDITION = base64.b64decode(
+    "AQBvcmcuYXBhY2hlLmhhZG9vcC5oaXZlLnFsLnBsYW4uRXhwck5vZGVHZW5lcmljRnVuY0Rlc+MBAQFqYXZhLnV0aWwuQXJyYXlMaXP0AYMBAAAB"
+    "AQEBAwECb3JnLmFwYWNoZS5oYWRvb3AuaGl2ZS5xbC5wbGFuLkV4cHJOb2RlQ29sdW1uRGVz4wEBZGH5AQABgnQBA29yZy5hcGFjaGUuaGFkb29w"
+    "LmhpdmUuc2VyZGUyLnR5cGVpbmZvLlByaW1pdGl2ZVR5cGVJbmbvAQFzdHJpbucBBG9yZy5hcGFjaGUuaGFkb29wLmhpdmUucWwucGxhbi5FeHBy"
+    "Tm9kZUNvbnN0YW50RGVz4wEBAwkDAWQwMDAwsAEFb3JnLmFwYWNoZS5oYWRvb3AuaGl2ZS5xbC51ZGYuZ2VuZXJpYy5HZW5lcmljVURGT1BFcXVh"
+    "7AEAAAGCPQFFUVVBzAEGb3JnLmFwYWNoZS5oYWRvb3AuaW8uQm9vbGVhbldyaXRhYmzlAQAAAQMBAWJvb2xlYe4BAQEBAwECAQGCbgEACAEDAQFp"
+    "bvQBBAEBAxcCAAEFAQAADg8BBgEAAAEDEQEHb3JnLmFwYWNoZS5oYWRvb3AuaGl2ZS5xbC51ZGYuZ2VuZXJpYy5HZW5lcmljVURGT1BBbuQBAQYB"
+    "AAABAxE="
+)
+"""`day = 'd00000' and n = 0`, as the classes of Hive 4.0.1 write it."""
+
+
+def expression(number: int) -> bytes:
+    """The condition of `filter_huge` as HiveServer2 sends it."""
+    day, n = b"%05d" % (number % 10_000), number // 10_000 % 10
+    last = bytes((day[-1] | 0x80,))  # how the end of a string is marked
+    written = CONDITION.replace(b"d0000\xb0", b"d" + day[:-1] + last)
+    return written.replace(b"\x17\x02\x00", bytes((0x17, 0x02, 2 * n)))  # zig-zag
+
+
+def expression_huge(number: int) -> bytes:
+    """One partition of a hundred thousand by expression; another one for each number."""
+    request = PartitionsByExprRequest(DATABASE, "huge", expression(number), DEFAULT_PARTITION.decode(), -1)
+    return encode_call("get_partitions_by_expr", request)
+
+
 def by_names(start: int) -> bytes:
     """1,000 partitions of 10,000, every seventh from `start`."""
     return named([name((start + number * 7) % PARTITIONS) for number in range(NAMES)])
@@ -150,6 +178,13 @@ CASES = [
         "filter_huge",
         "get_partitions_by_filter (1 of 100,000), the same",
         (filter_huge(70_007),),
+        WARM_CALLS // 5,
+        connections=4,
+    ),
+    Case(
+        "expression_huge",
+        "get_partitions_by_expr (1 of 100,000), the same",
+        (expression_huge(70_007),),
         WARM_CALLS // 5,
         connections=4,
     ),

@@ -45,6 +45,7 @@ _ORDER = (
     "times_partitions",
     "loop",
     "filter",
+    "expression",
     "relay",
     "prewarm",
     "flat",
@@ -115,6 +116,7 @@ def _varied(run: Run) -> Iterator[Verdict]:
     for key, case, label in (
         ("names_1000", "by_names_1000", "get_partitions_by_names, other 1,000 every time"),
         ("filter", "filter_huge", "get_partitions_by_filter, other filter every time, 100,000 partitions"),
+        ("expression", "expression_huge", "get_partitions_by_expr, other condition every time, 100,000 partitions"),
     ):
         hit, hive = run.varied[case][HIT], run.varied[case][HIVE]
         found = f"{hit.cpu_us / 1000:.2f} ms of CPU; median {hit.p50_ms:.2f} ms, Hive's {hive.p50_ms:.1f} ms"

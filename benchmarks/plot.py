@@ -20,6 +20,7 @@ SHORT = {
     "names_10000": "partition_names\n10,000",
     "partitions_10000": "get_partitions\n10,000",
     "filter_huge": "by_filter\n1 of 100,000",
+    "expression_huge": "by_expr\n1 of 100,000",
 }
 
 

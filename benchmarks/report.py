@@ -25,6 +25,7 @@ COMMAND = "python -m benchmarks"
 VARIED_CASES = {
     "by_names_1000": "get_partitions_by_names_req, other 1,000 of 10,000 every time",
     "filter_huge": "get_partitions_by_filter, another one of 100,000 every time",
+    "expression_huge": "get_partitions_by_expr, another one of 100,000 every time",
 }
 
 

@@ -133,7 +133,7 @@ class Runner:
 
     def _warmed(self, case: Case, server: Server) -> bool:
         """The server has answered as many of the very calls that are measured as every other server."""
-        if case.key == "filter_huge" and server.label == CACHED_STORE:
+        if case.key in ("filter_huge", "expression_huge") and server.label == CACHED_STORE:
             why = "it answers nobody before the huge table is in its cache, which takes minutes"
             self.run.missing[f"{case.label}, {server.label}"] = why
             return False
@@ -163,6 +163,7 @@ class Runner:
         questions: dict[str, Callable[[int], bytes]] = {
             "by_names_1000": contents.by_names,
             "filter_huge": lambda at: contents.filter_huge(97 * at),
+            "expression_huge": lambda at: contents.expression_huge(97 * at),
         }
         for key, question in questions.items():
             run.varied[key] = {

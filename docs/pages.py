@@ -234,6 +234,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         "secured",
         "access_log",
         "advise",
+        "expressions",
     )
     for name in (*names, "backlog", "listening"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
