@@ -125,7 +125,8 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("kind",),
         "worker",
-        "Failed connects (connect), dead connections (closed), time-outs (timeout), bad replies (protocol).",
+        "Failed connects (connect), dead connections (closed), time-outs (timeout), bad replies (protocol); over HTTP,"
+        " answers with a status that says that the call was not done (refused), or with another one (status).",
     ),
     Metric(
         "hms_proxy_internal_errors_total",

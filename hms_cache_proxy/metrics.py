@@ -44,7 +44,7 @@ _NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with the num
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
 HandshakeResult = Literal["done", "failed"]
-UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
+UpstreamFailure = Literal["connect", "closed", "timeout", "protocol", "status", "refused"]
 FENCE_STATES = ("infinite", "finite", "unknown")
 Mode = Literal["cache", "ttl", "stale", "relay", "replay"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
-from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements
+from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements, upstream_disagreements
 from hms_cache_proxy.config.logs import AccessLogSection, AuditLogSection, LogSection, SlowLogSection, TracesSection
 from hms_cache_proxy.config.passwords import LdapSection, password_disagreements, takes_passwords
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
@@ -25,6 +25,7 @@ from hms_cache_proxy.config.security import (
     KerberosSection,
     SecuritySection,
     TlsSection,
+    needs_of_users,
     passes_logins,
     security_disagreements,
 )
@@ -79,7 +80,8 @@ def parse_upstream(value: object) -> Address:
         return value
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "thrift":
-        raise ValueError(f"{text!r}: only thrift://HOST:PORT is supported")
+        http = ", with http_transport.upstream = true" if scheme in ("http", "https") else ""
+        raise ValueError(f"{text!r}: only thrift://HOST:PORT is supported{http}")
     address = parse_address(rest.rstrip("/") if separator else text)
     if address.port == 0:
         raise ValueError(f"{text!r} has no port")
@@ -388,10 +390,6 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "upstream", "has no meaning with embedded = true: the embedded metastore is the upstream"
     if config.authorization == "learned" and config.ttl.enabled:
         yield "authorization", "learned needs a log that is followed; with ttl.enabled, see ttl.impersonation"
-    if config.authorization in ("learned", "per_user") and passes_logins(config.security):
-        yield "authorization", f"{config.authorization} needs users; with pass_through only the metastore knows them"
-    if config.ttl.impersonation == "on" and passes_logins(config.security):
-        yield "ttl.impersonation", "needs users; with pass_through only the metastore knows them"
     if config.serve_stale and config.consistency == "strict":
         yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:
@@ -412,7 +410,13 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     yield from password_disagreements(config.security, config.kerberos, config.ldap)
     yield from token_disagreements(config.security, config.kerberos, config.tokens)
     yield from http_disagreements(config.security, config.http_transport)
-    for section in ("tls", "kerberos"):
+    nearby = all(address.loopback for address in config.upstream)
+    yield from upstream_disagreements(
+        config.security, config.tls, config.kerberos, config.http_transport, loopback=nearby
+    )
+    if passes_logins(config.security, config.kerberos):
+        yield from needs_of_users(config.authorization, config.ttl.impersonation)
+    for section in ("tls", "kerberos", "http_transport"):
         if getattr(config, section).upstream and (config.embedded or config.replay):
             yield f"{section}.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
     addresses = (config.listen, config.http, config.admin.listen, *((config.peer_listen,) if config.peers else ()))

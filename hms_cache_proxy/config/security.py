@@ -29,9 +29,10 @@ class SecuritySection(Section):
     )
     upstream_identity: Literal["delegate", "pass_through", "service"] = setting(
         "delegate",
-        description="Whom a metastore with Kerberos takes calls to come from. delegate: the client's user, whose"
-        " delegation token the proxy gets there, as a superuser. pass_through: the client, which logs in at the"
-        " metastore, through the proxy. service: the proxy's own principal, whoever the client is.",
+        description="Whom a metastore with Kerberos or HTTP takes calls to come from. delegate: the client's user,"
+        " whose delegation token the proxy gets there, as a superuser; over HTTP, the proxy names the user in"
+        " `x-actor-username`. pass_through: the client, which logs in at the metastore, through the proxy; over HTTP,"
+        " the user of the token that the client has sent. service: the proxy itself, whoever the client is.",
     )
     block: Annotated[tuple[BlockedName, ...], Parsed(parse_list)] = setting(
         ("token_store", "foreign_cancellations"),
@@ -135,9 +136,9 @@ def wants_login(security: SecuritySection) -> bool:
     return any(name.endswith("sasl") for name in security.transports)
 
 
-def passes_logins(security: SecuritySection) -> bool:
+def passes_logins(security: SecuritySection, kerberos: KerberosSection) -> bool:
     """Do clients log in at the metastores, through the proxy?"""
-    return security.upstream_identity == "pass_through"
+    return kerberos.upstream and security.upstream_identity == "pass_through"
 
 
 def offers_tls(security: SecuritySection) -> bool:
@@ -161,6 +162,27 @@ def security_disagreements(
     """Keys of these sections whose values contradict each other, and why. `passwords`: clients may log in with one."""
     yield from _tls_disagreements(security, tls)
     yield from _kerberos_disagreements(security, kerberos, passwords=passwords)
+
+
+def needs_of_users(authorization: str, impersonation: str) -> Iterator[tuple[str, str]]:
+    """Keys that cannot be used where clients log in at the metastores, and why."""
+    why = "needs users; with pass_through only the metastore knows them"
+    if authorization in ("learned", "per_user"):
+        yield "authorization", f"{authorization} {why}"
+    if impersonation == "on":
+        yield "ttl.impersonation", why
+
+
+def service_disagreements(security: SecuritySection, *, known_upstream: bool) -> Iterator[tuple[str, str]]:
+    """`known_upstream`: the metastores know who calls, by Kerberos or HTTP."""
+    if security.upstream_identity == "delegate":
+        return
+    if not known_upstream:
+        why = "has no meaning without kerberos.upstream = true or http_transport.upstream = true"
+        yield "security.upstream_identity", why
+    elif security.upstream_identity == "service" and "token_store" not in security.block:
+        why = "must name token_store with security.upstream_identity = service: everybody would get the proxy's answers"
+        yield "security.block", why
 
 
 def _tls_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[tuple[str, str]]:
@@ -209,18 +231,13 @@ def _kerberos_disagreements(
             f"cannot be delegate with {named_by_clients[0]} among security.transports: these clients do not log in, so"
             " there is nobody to act for; with service, the metastore takes all calls to come from the proxy",
         )
-    if kerberos.upstream and security.upstream_identity == "service" and "token_store" not in security.block:
-        why = "must name token_store with security.upstream_identity = service: everybody would get the proxy's answers"
-        yield "security.block", why
-    if not kerberos.upstream and security.upstream_identity in ("pass_through", "service"):
-        yield "security.upstream_identity", "has no meaning without kerberos.upstream = true"
     others = [name for name in security.transports if not name.endswith("sasl")]
-    if passes_logins(security) and others:
+    if passes_logins(security, kerberos) and others:
         yield (
             "security.upstream_identity",
             f"cannot be pass_through with {others[0]} among security.transports: these clients do not log in with SASL",
         )
-    if passes_logins(security) and passwords:
+    if passes_logins(security, kerberos) and passwords:
         yield "security.upstream_identity", "cannot be pass_through where clients may log in with a password"
 
 

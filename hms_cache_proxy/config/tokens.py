@@ -73,7 +73,7 @@ def token_disagreements(
 ) -> Iterator[tuple[str, str]]:
     """Keys of the section whose values contradict each other, or other sections, and why."""
     defaults = TokensSection()
-    if passes_logins(security) or not (wants_login(security) and kerberos.keytab):
+    if passes_logins(security, kerberos) or not (wants_login(security) and kerberos.keytab):
         for name in ("key_file", "lifetime", "proxy_users", "administrators"):
             if getattr(tokens, name) != getattr(defaults, name):
                 yield f"tokens.{name}", "has no meaning unless clients may log in to the proxy with Kerberos"

@@ -204,10 +204,12 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""
         loop = asyncio.get_running_loop()
-        if self._config.kerberos.upstream and self._config.security.upstream_identity == "service":
+        if self._config.security.upstream_identity == "service":
             log.warning(
-                "upstream_identity = service: the metastore takes all calls to come from one principal",
-                principal=self._config.kerberos.principal,
+                "upstream_identity = service: the metastore takes all calls to come from the proxy",
+                principal=self._config.kerberos.principal
+                or self._config.http_transport.upstream_user
+                or "of the token",
             )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)

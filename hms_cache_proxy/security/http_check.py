@@ -1,4 +1,4 @@
-"""Looks once at what HTTP for clients needs, before anything starts: packages and the file with the keys.
+"""Looks once at what HTTP for clients and to metastores needs, before anything starts: packages, keys, the own token.
 
 Must not know: connections.
 """
@@ -10,20 +10,27 @@ import importlib
 from hms_cache_proxy.config.http_transport import HttpTransportSection, is_url
 from hms_cache_proxy.config.security import SecuritySection, offers_http
 from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.security import http_names
 
 
 def check(security: SecuritySection, http: HttpTransportSection) -> None:
     """ConfigError if something is missing, or cannot be used."""
+    if http.upstream:
+        _packages("http_transport.upstream", "httptools")
+        http_names.for_metastores(security, http)
     if not offers_http(security):
         return
     tokens = http.authentication == "jwt"
-    try:
-        for name in ("httptools", *(("jwt", "cryptography") if tokens else ())):
-            importlib.import_module(name)
-    except ImportError as error:
-        key = "security.transports"
-        raise ConfigError(f"{key}: http needs more packages: pip install 'hms-cache-proxy[http]'", key=key) from error
+    _packages("security.transports", "httptools", *(("jwt", "cryptography") if tokens else ()))
     if tokens and not is_url(http.jwks):
         from hms_cache_proxy.security.web_tokens import read_keys
 
         read_keys(http.jwks)
+
+
+def _packages(key: str, *names: str) -> None:
+    try:
+        for name in names:
+            importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"{key}: http needs more packages: pip install 'hms-cache-proxy[http]'", key=key) from error

@@ -34,13 +34,16 @@ class Tokens(Protocol):
 
 
 class HttpUsers:
-    """`tokens` is None where users are known by a header. `refused`: is told of each token that is refused."""
+    """`tokens` is None where users are known by a header. `refused`: is told of each token that is refused.
+    `pass_through`: metastores are shown the tokens."""
 
     def __init__(
         self,
         settings: HttpTransportSection,
         tokens: Tokens | None,
         refused: Callable[[WireError], None] = lambda error: None,
+        *,
+        pass_through: bool = False,
     ) -> None:
         self._path = b"/" + settings.path.strip("/").encode()
         self._below = self._path + b"/"
@@ -48,6 +51,7 @@ class HttpUsers:
         self._trusted: dict[str, bool] = {}
         self._tokens = tokens
         self._refused = refused
+        self._pass_through = pass_through
 
     def admit(self, head: Head, address: str) -> Admitted:
         """The user of a request from this address. HttpError if it is refused."""
@@ -80,7 +84,7 @@ class HttpUsers:
         actor = head.headers.get(ACTOR)
         if actor is not None and actor != user.encode():
             raise _unknown(_BAD_TOKEN, f"x-actor-username names {_text(actor)!r}, the token {user!r}")
-        return Admitted(user, "jwt")
+        return Admitted(user, "jwt", token.strip() if self._pass_through else b"")
 
     def _trusts(self, address: str) -> bool:
         known = self._trusted.get(address)

@@ -35,7 +35,7 @@ class Acceptance(NamedTuple):
 
 def check(security: SecuritySection, kerberos: KerberosSection, tokens: TokensSection) -> None:
     """Look at everything once. ConfigError if something cannot be used."""
-    if wants_login(security) and kerberos.keytab and not passes_logins(security):
+    if wants_login(security) and kerberos.keytab and not passes_logins(security, kerberos):
         for_clients(kerberos)
         if "auth-conf" in kerberos.protection:
             check_cipher("kerberos.protection")

@@ -6,7 +6,7 @@ them. Must not know: a mechanism, connections.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from hms_cache_proxy.errors import WireError
@@ -22,6 +22,8 @@ class Admitted:
 
     user: str
     how: str
+    bearer: bytes = field(default=b"", repr=False)
+    """The token of an HTTP request, if it is passed through to metastores."""
 
 
 class LoginRefused(WireError):

@@ -113,7 +113,7 @@ class Observe:
 
 @dataclass(slots=True)
 class UpstreamTrouble:
-    """Log and count a failure; its kind is connect, closed, timeout or protocol."""
+    """Log and count a failure; by its kind."""
 
     kind: UpstreamFailure
     uri: str

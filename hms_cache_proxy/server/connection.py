@@ -1,16 +1,14 @@
 """The logic of one client connection: turns events into commands for the driver.
 
 Job: requests one at a time and in order, each answered here or relayed; back-pressure, limits, idle time, drain. Pure:
-each method is an event (with the time in ns) and returns commands for the driver, in order. Must not know: sockets, the
-loop, the clock.
+each method is an event (with the time in ns) and returns commands, in order. Must not know: sockets, loop, clock.
 
 Invariants
 - A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
   PIPELINE_BYTES the client is not read from.
 - `mode` tells the driver whether a whole chunk may be tried on the dispatcher's hot path: no partial request, nothing
   in flight, and the client reads.
-- After Close no command follows.
-Owner: the worker's event loop.
+- After Close no command follows. Owner: the worker's event loop.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from dataclasses import replace
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
+from hms_cache_proxy.metrics import UpstreamFailure
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import (
     ClientState,
@@ -85,9 +84,8 @@ class ClientConnection:
         self._inbox, self._outbox = self._boxes()
         self._state: ClientState = Listening()
         self._cold = False  # the next request has been tried on the hot path already
-        self._reading = True
+        self._reading, self._draining = True, False
         self._ended = False  # the client sends no more
-        self._draining = False
         self._gone = False  # the client's connection is lost
         self._held: list[Command] | None = None  # a reply that waits for other proxies, and what follows it
         self._log_in(login)
@@ -109,7 +107,7 @@ class ClientConnection:
             outbox=self._outbox,
             commands=self._commands,
             memory=self._settings.room.budgets.memory,
-            calls=calls_of(user if self._endpoints.logins is None else None),
+            calls=calls_of(user if self._endpoints.hear_users else None),
         )
 
     # events of the client
@@ -210,9 +208,11 @@ class ClientConnection:
         self._heed(self._exchange.received(data, now_ns), now_ns)
         return self._settle(now_ns)
 
-    def upstream_lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> list[Command]:
-        """The metastore closed the connection (`orderly`), or it broke."""
-        self._heed(self._exchange.lost(detail, now_ns, orderly=orderly), now_ns)
+    def upstream_lost(
+        self, detail: str, now_ns: int, kind: UpstreamFailure = "closed", *, orderly: bool = False
+    ) -> list[Command]:
+        """The metastore closed the connection (`orderly`), or it broke, or was ended because of what it sent."""
+        self._heed(self._exchange.lost(kind, detail, now_ns, orderly=orderly), now_ns)
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:

@@ -17,6 +17,7 @@ from typing import Any, cast
 import structlog
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.metrics import UpstreamFailure
 from hms_cache_proxy.server.audit_lines import AuditKind
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.client_states import HotPathUse
@@ -40,8 +41,9 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
-from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.replay import named
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
@@ -194,10 +196,9 @@ class Client(asyncio.Protocol):
             self._upstream = None
             self._hub.metrics.upstream_connections.dec()
             self._leave_place()
-            if error is None:
-                self._event(lambda now_ns: self._core.upstream_lost(CLOSED, now_ns, orderly=True))
-            else:
-                self._event(lambda now_ns: self._core.upstream_lost(str(error), now_ns))
+            kind: UpstreamFailure = getattr(error, "kind", "closed")  # of an HttpFailure
+            detail = CLOSED if error is None else str(error)
+            self._event(lambda now_ns: self._core.upstream_lost(detail, now_ns, kind, orderly=error is None))
 
     def _check_upstream(self, link: UpstreamLink) -> None:
         """Check an idle connection before a call uses it: a write on a dead connection has an unknown outcome."""
@@ -316,9 +317,12 @@ class Client(asyncio.Protocol):
         if self._queued is not None:
             self._queued.cancel()
             self._queued = None
-        login = self._session.login
-        user = None if login is None else login.user
-        self._opening = self._hub.spawn(self._connect(endpoint, user), f"connect {endpoint.uri}")
+        login, caller = self._session.login, CallUser(None)
+        if login is not None:
+            caller = CallUser(login.user, login.bearer)
+        elif endpoint.http is not None:
+            caller = CallUser(named(self._session.identity))
+        self._opening = self._hub.spawn(self._connect(endpoint, caller), f"connect {endpoint.uri}")
 
     def _no_place(self, endpoint: Endpoint) -> None:
         allowed = self._hub.allowed
@@ -344,9 +348,9 @@ class Client(asyncio.Protocol):
         self._event(self._core.release_upstream)
         return self._place is None
 
-    async def _connect(self, endpoint: Endpoint, user: str | None) -> None:
+    async def _connect(self, endpoint: Endpoint, caller: CallUser) -> None:
         try:
-            link = await connect(endpoint, self, self._hub.allowed.connect_s, user)
+            link = await connect(endpoint, self, self._hub.allowed.connect_s, caller)
         except ProxyError as error:
             detail, of_user = str(error), isinstance(error, UserRefused)
             silent = isinstance(error, NoAnswer)

@@ -40,6 +40,7 @@ from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.upstream_states import (
+    ENDINGS,
     Asking,
     Closed,
     Finished,
@@ -66,9 +67,7 @@ from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, Messag
 # A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 _EXCEPTION = MessageType.EXCEPTION
-REPLY_LIMITS = MessageLimits(
-    message_bytes=2**31 - 1, string_bytes=2**31 - 1
-)  # replies of a metastore are trusted up to this size
+REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # replies of metastores are trusted
 
 
 class Exchange:
@@ -94,6 +93,7 @@ class Exchange:
         self.state: UpstreamState = Closed()
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
+        self._opened_for: bytes | None = None  # whom the connection itself names
 
     @property
     def waiting(self) -> bool:
@@ -113,7 +113,8 @@ class Exchange:
         self.progress_ns = now_ns
         self._outbox.size = 0
         idle = self.state if isinstance(self.state, Idle) else None
-        if idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint):
+        elsewhere = idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint)
+        if elsewhere or (idle is not None and self._opened_for != self._endpoints.named(self._session.identity)):
             self._close_link()
         if forward.offline is not None and self._endpoints.all_sick:
             return self._answer_offline(call, forward.offline)
@@ -128,6 +129,7 @@ class Exchange:
         state = self.state
         assert isinstance(state, Opening)
         self.progress_ns = now_ns
+        self._opened_for = self._endpoints.named(self._session.identity)
         return self._replay(state, 0)
 
     def refused(self, detail: str, *, silent: bool, of_user: bool = False) -> ReplyEnding | None:
@@ -169,12 +171,12 @@ class Exchange:
                 return self._fail(self.state.call, error.limit, str(error))
             return self._lose("protocol", str(error), now_ns)
 
-    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
-        """The metastore closed the connection (`orderly`), or it broke."""
+    def lost(self, kind: UpstreamFailure, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
+        """The metastore closed the connection (`orderly`), or it broke, or was ended because of what it sent."""
         if isinstance(self.state, Idle):
             self._close_link()
             return None
-        return self._lose("closed", detail, now_ns, orderly=orderly)
+        return self._lose(kind, detail, now_ns, orderly=orderly)
 
     def timed_out(self, now_ns: int) -> ReplyEnding | None:
         """Nothing moved on the upstream side for the request time."""
@@ -439,7 +441,7 @@ class Exchange:
     def _lose(self, kind: UpstreamFailure, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
         state = self.state
         self._trouble(kind, detail)
-        if kind == "closed" and isinstance(state, Replaying | Sent):
+        if kind in ("closed", "status") and isinstance(state, Replaying | Sent):
             self._endpoints.suspect(state.endpoint)
         if isinstance(state, Replaying):
             self._close_link()
@@ -449,15 +451,19 @@ class Exchange:
             self._close_link()
             return None
         call, seen = state.call, state.reply.seen
-        if kind == "closed" and call.forward.retry and self._may_ask_again(state):
+        if kind in ("closed", "status") and call.forward.retry and self._may_ask_again(state):
             return self._ask_again(state)
-        reason, text = _ENDINGS[kind]
-        return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
+        reason, text = ENDINGS[kind]
+        text, sent = f"{state.endpoint.uri} {text}: {detail}", kind != "refused"
+        return self._fail(call, reason, text, close=orderly and not seen, sent=sent)
 
-    def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> ReplyEnding:
-        """The request has no answer. `close`: close the client's connection, as the metastore would."""
+    def _fail(
+        self, call: RelayedCall, reason: str, text: str, *, close: bool = False, sent: bool = True
+    ) -> ReplyEnding:
+        """The request has no answer. `close`: close the client's connection, as the metastore would. `sent`: False if
+        it is known that the metastore has not done it."""
         state, request, forward = self.state, call.request, call.forward
-        sent = was_sent(call, state)
+        sent = sent and was_sent(call, state)
         if not isinstance(state, Closed):
             self._close_link()
         forward.pending.failed(sent)
@@ -488,10 +494,3 @@ class Exchange:
     def _trouble(self, kind: UpstreamFailure, detail: str) -> None:
         uri = "" if isinstance(self.state, Closed) else self.state.endpoint.uri
         self._commands.append(UpstreamTrouble(kind, uri, detail))
-
-
-_ENDINGS: dict[UpstreamFailure, tuple[str, str]] = {
-    "closed": ("upstream_lost", "closed the connection; it is not known whether the call was done"),
-    "timeout": ("upstream_timeout", "did not answer; it is not known whether the call was done"),
-    "protocol": ("upstream_protocol", "broke the protocol; it is not known whether the call was done"),
-}

@@ -98,6 +98,9 @@ class HttpConnection(ClientConnection):
             self._ended = True
         if self._sender is None or sender.user != self._sender.user:
             self._become(sender)
+        elif sender.bearer != self._sender.bearer:
+            self._exchange.abort()  # its connection has shown the other token
+            self._sender = self.session.login = sender
         if not self._answered_hot(request, now_ns):
             self._decide(request, now_ns, arrived_ns=now_ns, patient=True)
 

@@ -48,11 +48,13 @@ class HttpService:
             from hms_cache_proxy.server.http_keys import HttpKeys  # needs PyJWT
 
             self._keys: HttpKeys | None = HttpKeys(settings, hub.metrics)
-            self._users = HttpUsers(settings, self._keys.tokens, self._keys.refused)
+            through = config.security.upstream_identity == "pass_through"
+            self._users = HttpUsers(settings, self._keys.tokens, self._keys.refused, pass_through=through)
         else:
             self._keys = None
             self._users = HttpUsers(settings, None)
-        self._problem = "" if config.replay or config.kerberos.upstream else _NOT_ASKED
+        heedless = config.replay or config.kerberos.upstream or settings.upstream  # set_ugi is not sent
+        self._problem = "" if heedless else _NOT_ASKED
         slow_ns = int(config.security.handshake_timeout_s * 1e9)
         self._begin = partial(HttpConnection, side=HttpSide(self._admit, slow_ns))
 

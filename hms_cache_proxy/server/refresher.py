@@ -20,10 +20,9 @@ from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
 from hms_cache_proxy.security import tls
-from hms_cache_proxy.server.access_lines import user_of
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
-from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints, UserRefused
 from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
@@ -88,9 +87,9 @@ class Refresher:
         left = list(reloads)
         try:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
-                endpoint, streams = await self._connect(user_of(identity) if identity else None)
+                endpoint, streams = await self._connect(CallUser(replay.named(identity)) if identity else None)
                 try:
-                    if identity and endpoint.logins is None:  # after a login, set_ugi would change nothing
+                    if identity and endpoint.hears_users:  # after a login, set_ugi would change nothing
                         said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
                         if not replay.succeeded(said):
                             raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
@@ -124,12 +123,12 @@ class Refresher:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
-    async def _connect(self, user: str | None) -> tuple[Endpoint, MetastoreStreams]:
+    async def _connect(self, caller: CallUser | None) -> tuple[Endpoint, MetastoreStreams]:
         problem = self._endpoints.problems or "no metastore is configured"
         for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
-                    streams = await open_streams(endpoint, user)
+                    streams = await open_streams(endpoint, caller)
             except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
                 why = tls.problem(error) if isinstance(error, OSError) else str(error)
                 if not isinstance(error, UserRefused):

@@ -24,7 +24,7 @@ class SaslService:
     """One per worker. `tokens`: the proxy's own; None: it issues none."""
 
     def __init__(self, config: Config) -> None:
-        self._passes = passes_logins(config.security)
+        self._passes = passes_logins(config.security, config.kerberos)
         self._mechanisms = [] if self._passes else offered(config)
         self.tokens = next((one.issuer for one in self._mechanisms if isinstance(one, TokenMechanism)), None)
         self._limit_bytes = config.limits.max_message_bytes

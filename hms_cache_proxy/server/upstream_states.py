@@ -11,10 +11,11 @@ followed by Opening, at the next endpoint or once more. Must not know: when any 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.methods.reply_contents import Said, said
-from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.metrics import Outcome, UpstreamFailure
 from hms_cache_proxy.server.commands import Observe, Why
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
@@ -152,6 +153,15 @@ class MustClose:
 
 
 ReplyEnding = Finished | MustClose
+
+ENDINGS: Final[dict[UpstreamFailure, tuple[str, str]]] = {
+    "closed": ("upstream_lost", "closed the connection; it is not known whether the call was done"),
+    "timeout": ("upstream_timeout", "did not answer; it is not known whether the call was done"),
+    "protocol": ("upstream_protocol", "broke the protocol; it is not known whether the call was done"),
+    "status": ("upstream_status", "did not answer with a reply; it is not known whether the call was done"),
+    "refused": ("upstream_refused", "refuses the call, which was not done"),
+}
+"""How calls end that have been sent: the reason, and what the client is told."""
 
 
 def observed(call: RelayedCall, outcome: Outcome, reason: str, outbox: Outbox, heard_ns: int) -> Observe:

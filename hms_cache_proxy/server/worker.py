@@ -336,11 +336,12 @@ def _capable(config: Config, decider: Decider) -> Decider:
 
 def _logged_in(config: Config, sasl: SaslService | None, decider: Decider) -> Decider:
     """The decider, if users are known by logins or tokens, or the proxy logs in to the metastores."""
-    upstream, security = config.kerberos.upstream, config.security
+    security = config.security
+    upstream = config.kerberos.upstream or config.http_transport.upstream
     used = upstream or sasl is not None or offers_http(security)
     if not used:
         return decider
-    tokens, passed = None if sasl is None else sasl.tokens, passes_logins(security)
+    tokens, passed = None if sasl is None else sasl.tokens, passes_logins(security, config.kerberos)
     return LoginDecider(decider, upstream=upstream, block=security.block, tokens=tokens, passed=passed)
 
 

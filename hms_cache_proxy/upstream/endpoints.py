@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.security.tokens import Token
@@ -28,6 +29,14 @@ from hms_cache_proxy.security.towards import PLAIN, Towards
 
 class UserRefused(UpstreamError):
     """A metastore does not let the proxy act for this user; other users are not concerned."""
+
+
+class CallUser(NamedTuple):
+    """Whom a connection's calls come from. `user`: None if the client has not said; `bearer`: the token that its
+    request brought."""
+
+    user: str | None
+    bearer: bytes = b""
 
 
 class UserTokens(Protocol):
@@ -40,13 +49,14 @@ class UserTokens(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
-    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`, `logins`: None for connections
-    without. `users`: tokens of users; None: the proxy does not act for them."""
+    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`, `logins`, `http`: None for
+    connections without. `users`: tokens of users; None: the proxy does not act for them."""
 
     host: str
     port: int
     tls: ClientSide | None = None
     logins: ServiceLogins | None = None
+    http: HttpNames | None = None
     users: UserTokens | None = None
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
@@ -57,6 +67,16 @@ class Endpoint:
     @property
     def uri(self) -> str:
         return f"thrift://[{self.host}]:{self.port}" if ":" in self.host else f"thrift://{self.host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as in a URI."""
+        return self.uri.partition("://")[2]
+
+    @property
+    def hears_users(self) -> bool:
+        """Users are named with set_ugi: the connection itself is nobody's."""
+        return self.logins is None and self.http is None
 
     @property
     def secured(self) -> dict[str, Any]:
@@ -77,11 +97,20 @@ class Endpoints:
     def __init__(
         self, addresses: Sequence[tuple[str, int]], towards: Towards = PLAIN, *, in_turn: bool = False
     ) -> None:
-        self.tls, self.logins = towards
+        self.tls, self.logins, self.http = towards
         self._in_turn = in_turn
         self._turn = 0
         self.all = tuple(Endpoint(host, port, *towards) for host, port in addresses)
         self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
+
+    @property
+    def hear_users(self) -> bool:
+        """Do they learn users from set_ugi?"""
+        return self.logins is None and self.http is None
+
+    def named(self, identity: bytes | None) -> bytes | None:
+        """What of a client's identity belongs to its connection to a metastore, and cannot change on it."""
+        return None if self.http is None else identity
 
     def act_for_users(self, tokens: UserTokens) -> None:
         """From now on, connections of users are made with these tokens."""

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream import sasl_client
-from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
 
 HIGH_WATER_BYTES = 1 << 18
 CLOSE_GRACE_S = 10.0
@@ -105,14 +105,14 @@ class NoAnswer(UpstreamError):
     """A connection attempt got no answer in time."""
 
 
-async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, user: str | None = None) -> UpstreamLink:
-    """A new connection for calls of `user`. Raises NoAnswer after the time limit, UserRefused if the metastore does not
-    let the proxy act for the user, UpstreamError for any other failure."""
-    if endpoint.users is not None and user is None:
+async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller: CallUser) -> UpstreamLink:
+    """A new connection for calls of this user. Raises NoAnswer after the time limit, UserRefused if the proxy cannot
+    act for the user there, UpstreamError for any other failure."""
+    if endpoint.users is not None and caller.user is None:
         raise UserRefused("nobody to act for: the client has not logged in", uri=endpoint.uri)
     try:
         async with asyncio.timeout(timeout_s):
-            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner), user)
+            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner), caller)
     except TimeoutError as error:
         raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
     except OSError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageType, message_header, parse_header
 
@@ -30,6 +31,17 @@ def naming(user: str) -> Naming:
     begin = message_header(b"set_ugi", MessageType.CALL, 0)
     identity = spec.encode(spec.args("set_ugi")(user_name=user.encode(), group_names=[]))
     return Naming(identity, (Header(b"set_ugi", MessageType.CALL, 0, len(begin)), begin + identity))
+
+
+def named(identity: bytes | None) -> str | None:
+    """The user in the arguments of a set_ugi; bytes that are not UTF-8 become U+FFFD. None: there is none."""
+    if identity is None:
+        return None
+    try:
+        name: bytes | None = spec.decode(spec.args("set_ugi"), identity)[0].user_name
+    except WireError:
+        return None
+    return None if name is None else name.decode("utf-8", "replace")
 
 
 class SessionCalls:

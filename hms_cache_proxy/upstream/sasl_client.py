@@ -1,4 +1,4 @@
-"""Connections to metastores, with TLS and a login where the settings have them: in the event loop, and without one.
+"""Connections to metastores, with TLS, a login or HTTP where the settings say so: in the event loop, and without one.
 
 Job: connect within the caller's time limit, and hand over what carries Thrift. Logins run in threads, as the KDC may be
 slow: LOGINS at once in one process. Must not know: calls. Owner: the event loop; a SaslSocket: one thread.
@@ -12,13 +12,15 @@ from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.digest_md5 import ClientLogin
+from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.mechanism import LoginFailed, OwnLogin
 from hms_cache_proxy.security.service_login import ServiceLogins
-from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused, UserTokens
+from hms_cache_proxy.security.towards import Towards
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused, UserTokens
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
@@ -34,10 +36,13 @@ MetastoreStreams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def connect(
-    endpoint: Endpoint, make: Callable[[], AnyProtocol], user: str | None = None
+    endpoint: Endpoint, make: Callable[[], AnyProtocol], caller: CallUser | None = None
 ) -> tuple[asyncio.Transport, AnyProtocol]:
-    """A connection of the protocol that `make` makes, after the login: for `user` if the proxy acts for users there,
-    else as the proxy. OSError, UserRefused, or UpstreamError if the login fails."""
+    """A connection of the protocol that `make` makes, after the login: for `caller` if the proxy acts for users there,
+    else as the proxy; None: for the proxy itself. OSError, UserRefused, or UpstreamError if the login fails."""
+    if endpoint.http is not None:
+        return await _over_http(endpoint, endpoint.http, make, caller)
+    user = None if caller is None else caller.user
     if endpoint.logins is None:
         where = endpoint.host, endpoint.port
         transport, protocol = await asyncio.get_running_loop().create_connection(make, *where, **endpoint.secured)
@@ -93,11 +98,47 @@ async def begin_login(endpoint: Endpoint) -> SaslStream:
     return stream
 
 
-async def open_streams(endpoint: Endpoint, user: str | None = None) -> MetastoreStreams:
+async def _over_http(
+    endpoint: Endpoint, names: HttpNames, make: Callable[[], AnyProtocol], caller: CallUser | None
+) -> tuple[asyncio.Transport, AnyProtocol]:
+    from hms_cache_proxy.upstream.http_client import HttpStream  # needs a package that not everybody has
+
+    try:
+        host = endpoint.authority
+        head = names.own_head(host) if caller is None else names.users_head(host, *caller)
+    except LoginFailed as error:
+        raise UserRefused(str(error), uri=endpoint.uri) from error
+    protocol, where = make(), (endpoint.host, endpoint.port)
+    create = asyncio.get_running_loop().create_connection
+    _, stream = await create(lambda: HttpStream(head, protocol), *where, **endpoint.secured)
+    return stream, protocol
+
+
+async def open_streams(endpoint: Endpoint, caller: CallUser | None = None) -> MetastoreStreams:
     """The same, as asyncio's streams."""
     reader = asyncio.StreamReader()
-    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader), user)
+    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader), caller)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+
+
+class ThriftSocket(Protocol):
+    """What a connection without an event loop needs of a socket."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+def opened_socket(connection: socket.socket, secured: Towards, host: str, authority: str) -> ThriftSocket:
+    """What carries Thrift over a connected socket, as the proxy itself. `authority`: host and port. OSError, or
+    WireError if the login fails; the socket is the caller's to close then."""
+    if secured.http is not None:
+        from hms_cache_proxy.upstream.http_client import HttpSocket
+
+        return HttpSocket(connection, secured.http.own_head(authority))
+    return connection if secured.logins is None else SaslSocket(connection, secured.logins, host)
 
 
 class SaslSocket:

@@ -16,7 +16,7 @@ from typing import Any
 from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.security.towards import PLAIN, Towards
-from hms_cache_proxy.upstream.sasl_client import SaslSocket
+from hms_cache_proxy.upstream.sasl_client import ThriftSocket, opened_socket
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
     ApplicationError,
@@ -51,7 +51,7 @@ class ServiceConnection:
         self._secured = secured
         self.uri = f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
         self._timeout_s = timeout_s
-        self._socket: socket.socket | SaslSocket | None = None
+        self._socket: ThriftSocket | None = None
         self._seqid = 0
 
     def call(self, method: str, **arguments: Any) -> Any:
@@ -130,19 +130,19 @@ class ServiceConnection:
                 reason = "the request timed out" if isinstance(error, TimeoutError) else why
                 raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
 
-    def _connect(self) -> socket.socket | SaslSocket:
+    def _connect(self) -> ThriftSocket:
         connection, (host, _) = socket.create_connection(self._where, self._timeout_s), self._where
-        tls, logins = self._secured
+        tls = self._secured.tls
         try:
             if tls is not None:
                 tls.renew()
                 connection = tls.context.wrap_socket(connection, server_hostname=tls.server_name(host))
-            return connection if logins is None else SaslSocket(connection, logins, host)
+            return opened_socket(connection, self._secured, host, self.uri.partition("://")[2])
         except (OSError, WireError):
             connection.close()
             raise
 
-    def _read(self, connection: socket.socket | SaslSocket) -> tuple[Header, bytes]:
+    def _read(self, connection: ThriftSocket) -> tuple[Header, bytes]:
         scanner = MessageScanner()
         received = bytearray()
         while True:

@@ -20,9 +20,9 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.http_head import CONTENT_TYPE
 
 HEAD_BYTES: Final = 1 << 15  # a token that lists many groups has some 10 kB; Hive allows 6 kB
-CONTENT_TYPE: Final = b"application/x-thrift"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 _LINE_BYTES: Final = 4  # `: ` and the end of a line

@@ -99,6 +99,9 @@ UPSTREAM = {
 }
 PASSED = {**UPSTREAM, "security.upstream_identity": "pass_through", "security.transports": "sasl"}
 
+OVER_HTTP = {"http_transport.upstream": "true", "http_transport.upstream_user": "proxy"}
+BY_TOKEN = {"http_transport.upstream": "true", "http_transport.upstream_token_file": "x"}
+
 LDAP = {
     "security.transports": "tls+sasl",
     "tls.certificate": "x",
@@ -179,6 +182,34 @@ LDAP = {
         (
             {**UPSTREAM, "security.upstream_identity": "service", "embedded": "true"},
             "kerberos.upstream: has no meaning with embedded = true",
+        ),
+        (
+            {**OVER_HTTP, **UPSTREAM, "security.transports": "sasl"},
+            "http_transport.upstream: cannot be used with kerberos.upstream",
+        ),
+        ({**OVER_HTTP, "http_transport.upstream_path": "a?b"}, "http_transport.upstream_path: must be a path"),
+        ({"http_transport.upstream": "true"}, "http_transport.upstream_user: set one of upstream_user and"),
+        ({**OVER_HTTP, **BY_TOKEN}, "http_transport.upstream_token_file: set one of upstream_user and"),
+        ({"http_transport.upstream_user": "p"}, "http_transport.upstream_user: has no meaning without"),
+        ({**OVER_HTTP, "http_transport.upstream_user": " p"}, "http_transport.upstream_user: must be a name of"),
+        ({**BY_TOKEN, "upstream": "ms:9083"}, "http_transport.upstream_token_file: needs tls.upstream = true"),
+        (BY_TOKEN, "security.upstream_identity: cannot be delegate with http_transport.upstream_token_file"),
+        (
+            {**BY_TOKEN, "security.upstream_identity": "pass_through"},
+            "security.upstream_identity: cannot be pass_through with plain among security.transports",
+        ),
+        (
+            {**OVER_HTTP, "security.upstream_identity": "pass_through"},
+            "security.upstream_identity: cannot be pass_through without http_transport.upstream_token_file",
+        ),
+        (
+            {**OVER_HTTP, "security.upstream_identity": "service", "security.block": "foreign_cancellations"},
+            "security.block: must name token_store with security.upstream_identity = service",
+        ),
+        ({**OVER_HTTP, "embedded": "true"}, "http_transport.upstream: has no meaning with embedded = true"),
+        (
+            {"upstream": "https://ms:9083"},
+            "upstream: 'https://ms:9083': only thrift://HOST:PORT is supported, with http",
         ),
         ({"security.password_file": "x"}, "security.password_file: has no meaning: sasl is not among"),
         ({"ldap.url": "ldap://h"}, "ldap.url: has no meaning: sasl is not among security.transports"),

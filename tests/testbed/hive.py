@@ -33,6 +33,7 @@ LISTENER_CLASS = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 FRAMED_SETTING = "metastore.thrift.framed.transport.enabled"
 TLS_SETTING = "metastore.use.SSL"
 SASL_SETTING = "metastore.sasl.enabled"
+TRANSPORT_SETTING = "metastore.server.thrift.transport.mode"
 OPENED_PACKAGES = (
     "java.lang java.lang.ref java.lang.reflect java.net java.nio java.io java.util java.util.concurrent"
     " java.util.concurrent.atomic java.util.concurrent.locks java.util.regex java.text java.time java.math"
@@ -299,7 +300,7 @@ class HiveMetastore(Metastore):
     @property
     def wants_login(self) -> bool:
         """As its settings say."""
-        return self.settings.get(SASL_SETTING) == "true"
+        return self.settings.get(SASL_SETTING) == "true" or self.settings.get(TRANSPORT_SETTING) == "http"
 
     @property
     def warehouse(self) -> Path:

@@ -131,7 +131,7 @@ class Metastore(ABC):
 
     @property
     def wants_login(self) -> bool:
-        """Does it answer only clients that log in? Then a start is over when it accepts connections."""
+        """Does it answer only clients that log in, or name a user? Then a start is over when it accepts connections."""
         return False
 
     @property

@@ -110,7 +110,7 @@ def test_everything_goes_on_as_the_proxy(place: Place, proxies: list[Proxy], tmp
     assert {("set_ugi", "relay", "login"), ("get_master_keys", "error", "blocked")} <= set(requests)
     log = place.metastore.log.read_text()
     assert log.count(f"principal=proxy/localhost@{REALM}") >= 3 and "alice" not in log
-    assert "takes all calls to come from one principal" in proxy.log.read_text()
+    assert "takes all calls to come from the proxy" in proxy.log.read_text()
 
 
 def test_http_users_go_on_as_the_proxy(place: Place, proxies: list[Proxy], tmp_path: Path) -> None:
