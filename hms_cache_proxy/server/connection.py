@@ -319,7 +319,7 @@ class ClientConnection:
     def _settle(self, now_ns: int) -> list[Command]:
         """Continue with the bytes that have arrived; returns the commands of this event."""
         held = self._held is not None or self.session.passing is not None
-        if isinstance(self._state, Listening) and not held:
+        if isinstance(self._state, Listening) and not held and (not self._inbox.empty or self._ended or self._draining):
             self._next_requests(now_ns)
             held = self.session.passing is not None
         free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy

@@ -26,6 +26,8 @@ SERVED = (Transport.BINARY, Transport.FRAMED)
 """The transports of plain Thrift."""
 _FROM_CLIENTS = (MessageType.CALL, MessageType.ONEWAY)
 _BAD_FRAME = "a frame does not hold exactly one message"
+_KNOWN = frozenset(name.encode() for name in METHODS)
+_ONEWAY = frozenset(name.encode() for name, method in METHODS.items() if method.oneway)
 
 
 class TransportRefused(WireError):
@@ -52,14 +54,13 @@ class Request:
     @property
     def known(self) -> bool:
         """Does some Hive have this method?"""
-        return self.header.name.decode("utf-8", "replace") in METHODS
+        return self.header.name in _KNOWN
 
     @property
     def answered(self) -> bool:
         """Will there be a reply? For known methods, servers decide by the method, not by the message's type."""
-        if self.known:
-            return not METHODS[self.header.name.decode()].oneway
-        return self.header.type is not MessageType.ONEWAY
+        name = self.header.name
+        return name not in _ONEWAY if name in _KNOWN else self.header.type is not MessageType.ONEWAY
 
     def close(self) -> None:
         """Free the spool."""
