@@ -10,7 +10,7 @@ import pytest
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.snapshots import manifest
-from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.manifest import FORMAT, File, Manifest
 from hms_cache_proxy.snapshots.place import Place, as_uri
 from hms_cache_proxy.store.protocol import Marks, StoreIdentity
 
@@ -43,12 +43,13 @@ def test_damaged(document: bytes) -> None:
 
 
 def test_another_format() -> None:
-    with pytest.raises(SnapshotError, match="format is version 3, this program's is 2"):
-        Manifest.parse(MADE.dump().replace(b'"format": 2', b'"format": 3'))
+    with pytest.raises(SnapshotError, match=f"format is version {FORMAT + 1}, this program's is {FORMAT}"):
+        Manifest.parse(MADE.dump().replace(b'"format": %d' % FORMAT, b'"format": %d' % (FORMAT + 1)))
 
 
-def test_an_older_format() -> None:
-    assert Manifest.parse(MADE.dump().replace(b'"format": 2', b'"format": 1')) == MADE
+@pytest.mark.parametrize("older", range(1, FORMAT))
+def test_an_older_format(older: int) -> None:
+    assert Manifest.parse(MADE.dump().replace(b'"format": %d' % FORMAT, b'"format": %d' % older)) == MADE
 
 
 @pytest.mark.parametrize(

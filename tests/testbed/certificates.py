@@ -27,6 +27,20 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 
+_MAY_SIGN = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""Of an authority. Clients with Python 3.13 want to see it, and the identifiers of keys."""
+
+
 @dataclass(frozen=True)
 class Files:
     """A certificate and its key."""
@@ -57,6 +71,9 @@ class Authority:
         self.file = directory / f"{name}.pem"
         builder = _certificate(self._name, self._name, self._key, datetime.now(UTC) + timedelta(days=30))
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_MAY_SIGN, critical=True)
+        own = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        builder = builder.add_extension(own, critical=False)
         self.file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
     def signed(
@@ -72,6 +89,8 @@ class Authority:
         end = (expires or datetime.now(UTC) + timedelta(days=20)).replace(microsecond=0)
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])
         certificate = _certificate(_named(name), self._name, key, end).add_extension(names, critical=False)
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        certificate = certificate.add_extension(signer, critical=False)
         signed = certificate.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
         how: KeySerializationEncryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
         files = Files(self._directory / f"{name}.pem", self._directory / f"{name}.key", end)
