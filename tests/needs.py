@@ -51,6 +51,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "run_suite": (ledger.PYICEBERG_TESTS,),
     "Kdc": (ledger.KDC,),
     "Slapd": (ledger.SLAPD,),
+    "S3Server": (ledger.S3,),
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),
     "checkers": (ledger.SPIN,),

@@ -15,13 +15,14 @@ All errors of a file system become SnapshotError. Owner: any process; needs pyar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.snapshots import manifest
+from hms_cache_proxy.snapshots import manifest, s3
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 
 PREFIX: Final = "snapshot-"
@@ -29,6 +30,12 @@ PREFIX: Final = "snapshot-"
 
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 """pyarrow's names of file systems without directories, where an object appears when its upload ends."""
+
+
+PAUSES_S: Final = (0.5, 2.0)
+"""Between attempts at an operation on an object store."""
+
+T = TypeVar("T")
 
 
 class Place:
@@ -79,7 +86,7 @@ class Place:
         import pyarrow.fs
 
         with self._failing(f"{name} in {{}} cannot be looked up"):
-            (info,) = self._files.get_file_info([self._at(name)])
+            (info,) = self._patiently(lambda: self._files.get_file_info([self._at(name)]))
         return bool(info.type != pyarrow.fs.FileType.NotFound)
 
     def names(self) -> list[str]:
@@ -91,7 +98,7 @@ class Place:
         path = self._at(name)
         with self._failing("{} cannot be written"):
             if self._files.type_name in _OBJECT_STORES:
-                self._put(path, data)
+                self._patiently(lambda: self._put(path, data))
                 return
             parent, _, last = path.rpartition("/")
             self._files.create_dir(parent)
@@ -104,25 +111,46 @@ class Place:
 
     def delete(self, name: str) -> None:
         """Delete a file, or a directory with everything in it, if it exists."""
-        import pyarrow.fs
-
         path = self._at(name)
         with self._failing(f"{name} in {{}} cannot be deleted"):
-            (info,) = self._files.get_file_info([path])
-            if info.type == pyarrow.fs.FileType.Directory:
-                self._files.delete_dir(path)
-            elif info.type != pyarrow.fs.FileType.NotFound:
-                self._files.delete_file(path)
+            self._patiently(lambda: self._delete(path))
 
     def _listing(self, *, allow_not_found: bool = False) -> list[Any]:
         import pyarrow.fs
 
         with self._failing("{} cannot be listed"):
-            return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path, allow_not_found)))
+            selector = pyarrow.fs.FileSelector(self._path, allow_not_found)
+            return list(self._patiently(lambda: self._files.get_file_info(selector)))
 
     def _bytes(self, name: str) -> bytes:
-        with self._failing(f"{name} in {{}} cannot be read"), self._files.open_input_stream(self._at(name)) as stream:
+        with self._failing(f"{name} in {{}} cannot be read"):
+            return self._patiently(lambda: self._get(self._at(name)))
+
+    def _get(self, path: str) -> bytes:
+        with self._files.open_input_stream(path) as stream:
             return bytes(stream.read())
+
+    def _delete(self, path: str) -> None:
+        import pyarrow.fs
+
+        (info,) = self._files.get_file_info([path])
+        if info.type == pyarrow.fs.FileType.Directory:
+            self._files.delete_dir(path)
+        elif info.type != pyarrow.fs.FileType.NotFound:
+            self._files.delete_file(path)
+
+    def _patiently(self, operation: Callable[[], T]) -> T:
+        """Try an operation on an object store more than once. pyarrow itself repeats most requests that fail, but not
+        those without an answer that says why, nor a whole upload that the store no longer knows at its end. Every
+        operation here has the same result if it is done twice."""
+        for pause_s in PAUSES_S if self._files.type_name in _OBJECT_STORES else ():
+            try:
+                return operation()
+            except FileNotFoundError:
+                raise
+            except OSError:
+                time.sleep(pause_s)
+        return operation()
 
     def _at(self, name: str) -> str:
         directory = self._path.rstrip("/")
@@ -162,9 +190,9 @@ def _file_system(uri: str) -> tuple[Any, str]:
         raise SnapshotError("reading snapshots needs pyarrow: pip install 'hms-cache-proxy[bootstrap]'") from error
     if uri.startswith("file:/") and not uri.startswith("file://"):
         uri = "file://" + uri.removeprefix("file:")
-    if uri.startswith("s3a://"):  # Hadoop's name for it
-        uri = "s3://" + uri.removeprefix("s3a://")
     try:
+        if uri.partition("://")[0] in s3.SCHEMES:
+            return s3.file_system(uri)
         found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)
         return found
     except (OSError, pyarrow.ArrowException) as error:

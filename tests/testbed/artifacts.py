@@ -203,6 +203,42 @@ def _flink_jars() -> tuple[Jar, ...]:
     return tuple(Jar(f"org.apache.flink:{name}:1.20.1", transitive=True) for name in flink) + tuple(map(Jar, alone))
 
 
+def _s3proxy_jars() -> tuple[Jar, ...]:
+    """S3Proxy, what it loads when it keeps objects in memory, and the stores whose classes it looks for at its start.
+    It names four times as much."""
+    stores = ("provider:aws-s3", "provider:azureblob", "provider:b2", "provider:google-cloud-storage", "api:s3")
+    stores += ("api:sts", "api:oauth", "api:openstack-swift", "api:openstack-keystone", "driver:jclouds-slf4j")
+    alone = (
+        "org.gaul:s3proxy:3.0.0",
+        "org.apache.jclouds:jclouds-core:2.7.0",
+        "org.apache.jclouds:jclouds-blobstore:2.7.0",
+        *(f"org.apache.jclouds.{store}:2.7.0" for store in stores),
+        "com.google.guava:guava:33.5.0-jre",
+        "com.google.guava:failureaccess:1.0.3",
+        "com.google.inject:guice:7.0.0",
+        "com.google.inject.extensions:guice-assistedinject:7.0.0",
+        "com.google.code.gson:gson:2.11.0",
+        "com.google.jimfs:jimfs:1.3.1",
+        "com.fasterxml.jackson.core:jackson-annotations:2.20",
+        "com.fasterxml.jackson.core:jackson-core:2.20.1",
+        "com.fasterxml.jackson.core:jackson-databind:2.20.1",
+        "com.fasterxml.jackson.dataformat:jackson-dataformat-xml:2.20.1",
+        "com.fasterxml.woodstox:woodstox-core:7.1.1",
+        "org.codehaus.woodstox:stax2-api:4.2.2",
+        "org.eclipse.jetty.toolchain:jetty-jakarta-servlet-api:5.0.2",
+        "jakarta.annotation:jakarta.annotation-api:2.0.0",
+        "jakarta.inject:jakarta.inject-api:2.0.1",
+        "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
+        "aopalliance:aopalliance:1.0",
+        "args4j:args4j:2.37",
+        "org.slf4j:slf4j-api:2.0.17",
+        "ch.qos.logback:logback-classic:1.5.23",
+        "ch.qos.logback:logback-core:1.5.23",
+    )
+    return tuple(map(Jar, alone))
+
+
+S3PROXY = ArtifactSet("s3proxy-3.0.0", _s3proxy_jars())
 HIVE42 = ArtifactSet("hive-4.2.0", _hive42_jars())
 MARIADB_DRIVER = ArtifactSet("mariadb-driver", (Jar("org.mariadb.jdbc:mariadb-java-client:3.5.3"),))
 HIVE40_ARCHIVE = ArtifactSet(

@@ -30,6 +30,7 @@ SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 KDC: Final = "kdc"  # with the package gssapi
 SLAPD: Final = "slapd"  # with the package ldap
+S3: Final = "s3"  # an object store
 JAVA: Final = "java"  # a compiler, or a small program
 SPIN: Final = "spin"  # the checker of models
 PROMETHEUS: Final = "prometheus"  # the server, or promtool
