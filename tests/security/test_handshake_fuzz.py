@@ -114,7 +114,7 @@ class Place:
         cancelled = CancelledTokens(directory / "cancelled")
         issuer = TokenIssuer(TokensSection(), keys, cancelled, ShortNames(["DEFAULT"], "R", key="rules"))
         self.token: Token = parse_token(issuer.issue(Caller("alice", "127.0.0.1", False), "alice", "yarn")[0])
-        passwords = Renewable(lambda: Remembered(Passwords(), 60), [])
+        passwords = Renewable(lambda: Remembered(Passwords(), 0), [])
         mechanisms = TokenMechanism(issuer, EVERY_LAYER), PasswordMechanism(passwords, only_within_tls=True)
         for mechanism in mechanisms:
             mechanism.threads = AtOnce()  # type: ignore[assignment]  # any executor will do
