@@ -245,6 +245,8 @@ def test_damaged_logins(tmp_path: Path) -> None:
             assert set(place.served) == {"alice", "bob"}
             assert all(len(one.stream._received) <= 4 * MESSAGE_BYTES for one in bad)
             place.served.clear()
+            for client, why_over in list(place.logins._for_a_time.items()):
+                place.logins._look_at(client, why_over)  # as it does once a second
 
     rounds = int(by_tier(test=1_000, all=10_000, every=100_000))
     asyncio.run(some(rounds // 2))
