@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,35 +11,15 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from tests.clients.statements import compile_java
+from tests.clients.sasl_calls import PROTECTIONS, RUN_S, run
 from tests.proxy import Proxy
 from tests.server.logged_in import realm_in
-from tests.testbed import artifacts
-from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.certificates import Authority
-from tests.testbed.hive import QUICK_START
 from tests.testbed.kdc import REALM
 from tests.testbed.metastore import Metastore
 from tests.testbed.packages import required
 
-SOURCE = Path(__file__).with_name("SaslCalls.java")
-PROTECTIONS = {"authentication": "auth", "integrity": "auth-int", "privacy": "auth-conf"}
 TRUST_PASSWORD = "changeit"
-RUN_S = 240
-
-
-def run(directory: Path, *arguments: str, krb5: str = "") -> subprocess.CompletedProcess[str]:
-    """SaslCalls with these arguments, by Hive 4.0.1's client: on the distribution's Java, as the other one, which comes
-    with a Python package, has no Kerberos."""
-    java = shutil.which("java")
-    if java is None:
-        raise MissingPrerequisite("java is not installed: apt-get install openjdk-17-jdk-headless")
-    classes, jars = directory / "classes", f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
-    classes.mkdir(parents=True, exist_ok=True)
-    compile_java(classes, jars, [SOURCE])
-    options = [f"-Djava.security.krb5.conf={krb5}"] if krb5 else []
-    command = [java, *QUICK_START, *options, "-cp", os.pathsep.join([str(classes), jars]), "SaslCalls", *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=RUN_S)
 
 
 @pytest.mark.timeout(900)
