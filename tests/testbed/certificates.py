@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-
 _MAY_SIGN = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
