@@ -3,14 +3,18 @@ users."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hive_metastore.ttypes import Database
 from thrift.Thrift import TApplicationException
 
 from tests.clients.sasl_calls import PROTECTIONS, run
-from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, SaslConnection
+from tests.proxy import Proxy
+from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, Refused, SaslConnection
 from tests.testbed.bed import Bed
 from tests.testbed.kdc import REALM
 from tests.testbed.raw import decode_reply, encode_call
@@ -65,6 +69,29 @@ def test_a_user_whom_the_proxy_may_not_act_for(place: Place) -> None:
         assert f"User: proxy/localhost@{REALM} is not allowed to impersonate svc" in refusal.message
         bob.call(encode_call("get_all_databases"))
     assert "ugi=svc" not in place.hive.log.read_text()
+
+
+def test_a_login_that_is_passed_through(place: Place, tmp_path: Path) -> None:
+    """By ticket, and by Hive's own token; the proxy has no right to act for anybody, and needs none. (Of a login by
+    ticket, Hive 4.2 logs the principal.)"""
+    owns, before = is_4(place), len(place.audit("create_database"))
+    settings = place.realm.service(SECURITY_UPSTREAM_IDENTITY="pass_through", STORE="none", WORKERS="1")
+    settings |= {"SECURITY_TRANSPORTS": "sasl", "SECURITY_HANDSHAKE_TIMEOUT_S": "60"}
+    proxy = Proxy(tmp_path / "passing", f"thrift://localhost:{place.hive.port}", settings=settings)
+    with closing(proxy.start()):
+        for user in ("alice", "bob"):
+            with place.client(user, port=proxy.port) as client:
+                assert owner_of(client, f"passed_{user}") == (user if owns else None)
+                token = decode_reply(client.call(encode_call("get_delegation_token", user, user)))[2].success
+        with SaslConnection.to(proxy.port) as by_token:
+            by_token.socket.settimeout(TIME_S)
+            by_token.log_in_with(token)
+            assert owner_of(by_token, "passed_bob_token") == ("bob" if owns else None)
+        with SaslConnection.to(proxy.port) as client, pytest.raises(Refused, match=r"hadoop\.rpc\.protection"):
+            client.socket.settimeout(TIME_S)
+            client.log_in(place.realm.client("alice"), AUTH_CONF)
+    audit = [re.search(r"ugi=(\w+)(@\S+)?\t", line) for line in place.audit("create_database")[before:]]
+    assert [found and found[1] for found in audit] == ["alice", "bob", "bob"], audit
 
 
 def calls_of(place: Place, users: list[str], names: list[str]) -> list[str]:
