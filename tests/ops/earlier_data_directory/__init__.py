@@ -52,6 +52,6 @@ def unpack(name: str, directory: Path) -> Path:
 
 def converted(meta: bytes) -> bytes:
     """A meta record in the present format. The objects need no change: a listing may say nothing of its tables, all of
-    which are loaded with all partitions, so no set is unfinished, and none of which is transactional."""
-    assert _FORMAT.unpack_from(meta) == (FORMAT,) and layout.FORMAT == FORMAT + 2
+    which are loaded with all partitions, so no set is unfinished, and none of which is transactional or has a key."""
+    assert _FORMAT.unpack_from(meta) == (FORMAT,) and layout.FORMAT == FORMAT + 3
     return _FORMAT.pack(layout.FORMAT) + meta[_FORMAT.size : _META.size] + _COUNTS.pack(0, 0) + meta[_META.size :]
