@@ -48,7 +48,7 @@ def token_key(config: Config) -> Path:
 
 
 def cancelled_tokens(config: Config) -> Path:
-    """Which delegation tokens were cancelled; every worker appends to it."""
+    """Which delegation tokens were cancelled; every worker and the peers' process append to it."""
     return Path(config.data_dir) / "cancelled-tokens"
 
 

@@ -141,6 +141,11 @@ def passes_logins(security: SecuritySection, kerberos: KerberosSection) -> bool:
     return kerberos.upstream and security.upstream_identity == "pass_through"
 
 
+def issues_tokens(security: SecuritySection, kerberos: KerberosSection) -> bool:
+    """Does the proxy issue delegation tokens of its own?"""
+    return wants_login(security) and bool(kerberos.keytab) and not passes_logins(security, kerberos)
+
+
 def offers_tls(security: SecuritySection) -> bool:
     """May clients use TLS?"""
     return any(name.startswith("tls") for name in security.transports)

@@ -11,10 +11,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Final, NamedTuple
 
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
-from hms_cache_proxy.config.security import KerberosSection, SecuritySection, passes_logins, wants_login
+from hms_cache_proxy.config.security import KerberosSection, SecuritySection, issues_tokens
 from hms_cache_proxy.config.ttl import Seconds
 
 ANYBODY: Final = "*"
+LONGEST_S: Final = 315_360_000
+"""No token lasts longer."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class TokensSection(Section):
     lifetime: Seconds = setting(
         604_800.0,
         ge=1,
-        le=315_360_000,
+        le=LONGEST_S,
         description="How long a delegation token is good, as Hive's `metastore.cluster.delegation.token.max-lifetime`.",
     )
     proxy_users: Annotated[tuple[str, ...], Parsed(parse_list)] = setting(
@@ -73,7 +75,7 @@ def token_disagreements(
 ) -> Iterator[tuple[str, str]]:
     """Keys of the section whose values contradict each other, or other sections, and why."""
     defaults = TokensSection()
-    if passes_logins(security, kerberos) or not (wants_login(security) and kerberos.keytab):
+    if not issues_tokens(security, kerberos):
         for name in ("key_file", "lifetime", "proxy_users", "administrators"):
             if getattr(tokens, name) != getattr(defaults, name):
                 yield f"tokens.{name}", "has no meaning unless clients may log in to the proxy with Kerberos"

@@ -18,7 +18,7 @@ import signal
 import socket
 from collections.abc import Coroutine
 from dataclasses import replace
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns, time_ns
 from typing import Any
 
 import structlog
@@ -28,9 +28,11 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.config.peers import DNS_PREFIX
+from hms_cache_proxy.config.security import issues_tokens
 from hms_cache_proxy.consistency.peer_fences import PeerFences
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import PeersMetrics
+from hms_cache_proxy.peers.cancellations import PeerCancellations
 from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
@@ -38,6 +40,7 @@ from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.peers.terms import (
     SECOND,
+    CancelTokens,
     ClosePeer,
     DialPeer,
     MayLeave,
@@ -49,11 +52,13 @@ from hms_cache_proxy.peers.terms import (
     fleet_times,
 )
 from hms_cache_proxy.peers.wires import PeerWire, WorkerWire
+from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
 
 LOOK_UP_S = 2.5
 DIAL_S = 3.0
 IDENTITY_S = 0.05
 REPORT_S = 1.0
+CANCELLED_S = 0.25
 
 log = structlog.get_logger()
 
@@ -63,6 +68,11 @@ def run(config: Config, listener: int) -> None:
     with StatePage(paths.state(config)) as page:
         page[Slot.LEASE_UNTIL_NS] = 0
         uvloop.run(PeersProcess(config, page).serve(socket.socket(fileno=listener)))
+
+
+def unix_ms() -> int:
+    """The clock of tokens."""
+    return time_ns() // 1_000_000
 
 
 def boottime_ns() -> int:
@@ -86,6 +96,8 @@ class PeersProcess:
         self._follower = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._fleet: Fleet | None = None
         self._rejoins = False
+        tokens = issues_tokens(config.security, config.kerberos)
+        self._cancelled = PeerCancellations(CancelledTokens(paths.cancelled_tokens(config))) if tokens else None
 
     async def serve(self, listener: socket.socket) -> None:
         """Until SIGTERM."""
@@ -122,6 +134,8 @@ class PeersProcess:
         self._carry_out()
         for work in (self._look_up(), self._tick(), self._report()):
             self._spawn(work)
+        if self._cancelled is not None:
+            self._spawn(self._share(self._cancelled))
 
     async def _metastore(self) -> bytes:
         """Identifies the database and what of it is cached."""
@@ -298,6 +312,9 @@ class PeersProcess:
                 self._desk.may_leave(token)
             case WakeFollower():
                 self._wake()
+            case CancelTokens(records):
+                if self._cancelled is not None:
+                    self._cancelled.told(records, unix_ms())
             case TellPeer(event, address, reason):
                 log.warning(event, address=address, reason=reason)
 
@@ -313,6 +330,28 @@ class PeersProcess:
             self._follower.sendto(b"!", str(paths.follower_socket(self._config)))
         except OSError:
             return  # there is no follower, or its queue is full of such datagrams
+
+    # cancelled tokens
+
+    async def _share(self, cancelled: PeerCancellations) -> None:
+        """What is new in the file is told; what peers have told is written there."""
+        fleet, problem = self._fleet, ""
+        assert fleet is not None
+        while True:
+            taken, before = cancelled.take(), problem
+            try:
+                records, fitted = await asyncio.to_thread(cancelled.exchange, taken, unix_ms())
+            except OSError as error:  # a full disk; tried again
+                cancelled.put_back(taken)
+                problem = str(error)
+            else:
+                problem = "" if fitted else "there are too many"
+                if records is not None:
+                    fleet.tokens_cancelled(records)
+                    self._carry_out()
+            if problem and problem != before:
+                log.error("cancelled tokens that peers tell of cannot be kept", reason=problem)
+            await asyncio.sleep(CANCELLED_S)
 
     # the report
 

@@ -31,6 +31,7 @@ from hms_cache_proxy.peers.messages import (
     Origin,
     PeerMessage,
     RefusedPeer,
+    TokensCancelled,
 )
 from hms_cache_proxy.peers.outbox import PeerOutbox
 from hms_cache_proxy.peers.roster import FIRST_DIAL_NS, PeerRoster
@@ -86,6 +87,9 @@ class Fleet:
         """Tokens of what waits for nothing but that this proxy is settled."""
 
         self._compared_ns = 0
+        self._cancelled: dict[bytes, None] = {}
+        """The records of cancelled tokens that all followers have been told of."""
+
         self.stopping = False
 
     def _new_outbox(self) -> PeerOutbox:
@@ -366,6 +370,8 @@ class Fleet:
             if other_incarnation == incarnation and other != link:
                 self._close(other, "there is a newer connection", now_ns)
         self.outbox.replay((incarnation, link), told, unlogged, last, now_ns)
+        if self._cancelled:
+            self._commands.append(SendToPeer(link, TokensCancelled(tuple(self._cancelled))))
 
     def told(self) -> list[tuple[Origin, Writes]]:
         """The fences that a new follower is told of: also those that are held for others, living or dead."""
@@ -395,6 +401,13 @@ class Fleet:
         """The reply of a write may be passed on when MayLeave(token) comes: at once, unless this proxy is so young that
         others may not require its lease."""
         self._commands.append(MayLeave(token))
+
+    def tokens_cancelled(self, records: tuple[bytes, ...]) -> None:
+        """These tokens are cancelled, as far as is known here: tell everybody of those that are new."""
+        new = tuple(record for record in records if record not in self._cancelled)
+        self._cancelled = dict.fromkeys(records)
+        if new:
+            self.outbox.cancelled(new)
 
     # the end and the beginning
 

@@ -29,10 +29,12 @@ from hms_cache_proxy.peers.messages import (
     Origin,
     PeerMessage,
     Replayed,
+    TokensCancelled,
     Welcome,
     understood,
 )
-from hms_cache_proxy.peers.terms import PeerCommand, PeerRecords, SendToPeer, WakeFollower
+from hms_cache_proxy.peers.terms import CancelTokens, PeerCommand, PeerRecords, SendToPeer, WakeFollower
+from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
 
 MOST_ASKED = 16
 """Questions for a lease that are remembered until they are answered."""
@@ -83,6 +85,11 @@ class Following:
             return []
         if self.state is FollowingState.GREETING:
             raise WireError("a peer sends records before its welcome")
+        if isinstance(message, TokensCancelled):
+            if any(len(record) != RECORD_BYTES for record in message.records):
+                raise WireError("a peer tells of cancelled tokens in another form")
+            self._commands.append(CancelTokens(message.records))
+            return []
         over = self._recorded(message)
         self._received += 1
         if self.current:

@@ -12,7 +12,8 @@ Job: bytes in, payloads out, and the reverse; who may speak at all. Must not kno
 A proof is HMAC-SHA256(secret, role | 1 | 2 without its proof): each side shows that it knows the secret, for these
 nonces, roles and incarnations, and nothing that one side has sent can be used in the role of the other. Keys are
 derived from the same bytes, one for each direction. A frame that was changed, repeated, left out or put elsewhere has
-a wrong MAC, which ends the connection. Version 0 in message 2: there is no common version.
+a wrong MAC, which ends the connection. The version is the highest that both speak; 0: there is none. A message that it
+does not have yet (messages.py) is not sent.
 
 Before the proof is checked, a connection can make this side keep 64 bytes (HANDSHAKE_BYTES is the longest message).
 """
@@ -28,7 +29,7 @@ from typing import Final
 from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
 from hms_cache_proxy.errors import LimitError, WireError
 
-VERSION: Final = 1
+VERSION: Final = 2
 LOWEST_VERSION: Final = 1
 FRAME_BYTES: Final = 4 << 20
 """The largest frame."""
@@ -104,6 +105,7 @@ class Greeted:
     incarnation: bytes
     frames: SealedFrames
     rest: bytes
+    version: int
 
 
 class Handshake:
@@ -116,6 +118,7 @@ class Handshake:
         self._buffer = b""
         self._transcript = b""
         self._peer = b""
+        self._version = 0
         self.out = b""
         if role is PeerRole.DIALLER:
             self.out = self._transcript = _FIRST.pack(MAGIC, LOWEST_VERSION, VERSION, nonce, incarnation)
@@ -143,11 +146,14 @@ class Handshake:
         _, lowest, highest, _, self._peer = _FIRST.unpack(message)
         version = min(highest, VERSION)
         common = version >= max(lowest, LOWEST_VERSION)
-        answer = _SECOND.pack(version if common else 0, self._nonce, self._incarnation)
+        self._version = version if common else 0
+        answer = _SECOND.pack(self._version, self._nonce, self._incarnation)
         self._transcript = message + answer
         self.out = answer + self._proof(self._role)
         if not common:
-            raise WireError(f"it speaks versions {lowest} to {highest} of the peer protocol, not {VERSION}")
+            raise WireError(
+                f"it speaks versions {lowest} to {highest} of the peer protocol, not {LOWEST_VERSION} to {VERSION}"
+            )
         return self._third()
 
     def _second(self) -> Greeted | None:
@@ -155,10 +161,10 @@ class Handshake:
         if message is None:
             return None
         answer, proof = message[: _SECOND.size], message[_SECOND.size :]
-        version, _, self._peer = _SECOND.unpack(answer)
+        self._version, _, self._peer = _SECOND.unpack(answer)
         self._transcript += answer
         self._check(proof)
-        if not LOWEST_VERSION <= version <= VERSION:
+        if not LOWEST_VERSION <= self._version <= VERSION:
             raise WireError("it has no version of the peer protocol in common with this one")
         self.out = self._proof(self._role)
         return self._greeted()
@@ -180,7 +186,7 @@ class Handshake:
     def _greeted(self) -> Greeted:
         rest, self._buffer = self._buffer, b""
         frames = SealedFrames(_mac(self._secret, b"frames" + self._transcript), self._role)
-        return Greeted(self._peer, frames, rest)
+        return Greeted(self._peer, frames, rest, self._version)
 
 
 def _mac(key: bytes, data: bytes) -> bytes:

@@ -160,6 +160,15 @@ class CallsCounted:
     reads: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokensCancelled:
+    """To the follower: these delegation tokens are cancelled; records as in the file (security/cancelled_tokens.py).
+    All that are known after `Replayed`, later those that are new. It is no record of the stream: nothing waits for it,
+    and it is not acknowledged."""
+
+    records: tuple[bytes, ...]
+
+
 PeerMessage = (
     Hello
     | Welcome
@@ -176,6 +185,7 @@ PeerMessage = (
     | Acknowledged
     | AnswersNothing
     | CallsCounted
+    | TokensCancelled
 )
 
 _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
@@ -194,7 +204,11 @@ _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
     (13, Acknowledged, "i"),
     (14, AnswersNothing, ""),
     (15, CallsCounted, "ii"),
+    (16, TokensCancelled, "t"),
 )
+_SINCE: Final[dict[type[Any], int]] = {TokensCancelled: 2}
+"""The first versions of the protocol that have these; 1 has the others."""
+
 _BY_KIND: Final = {kind: (form, layout) for kind, form, layout in _FORMS}
 _KINDS: Final = {form: (kind, layout, tuple(field.name for field in fields(form))) for kind, form, layout in _FORMS}
 _NUMBER: Final = Struct(">q")
@@ -210,6 +224,11 @@ def understood(targets: tuple[Target, ...]) -> tuple[Target, ...]:
 def short(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets; everything if they are too long for one message."""
     return targets if sum(map(len, targets)) + 4 * len(targets) <= MOST_TARGET_BYTES else (ALL,)
+
+
+def since(message: PeerMessage) -> int:
+    """The first version of the protocol that has this message."""
+    return _SINCE.get(type(message), 1)
 
 
 def encode(message: PeerMessage) -> bytes:

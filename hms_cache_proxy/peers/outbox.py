@@ -35,6 +35,7 @@ from hms_cache_proxy.peers.messages import (
     Origin,
     PeerMessage,
     Replayed,
+    TokensCancelled,
     Welcome,
     short,
 )
@@ -195,6 +196,12 @@ class PeerOutbox:
         """A lock waits; nobody is waited for."""
         for one in self._connected():
             self._record(one, LockWaits(lock_id, short(targets)), now_ns)
+
+    def cancelled(self, records: tuple[bytes, ...]) -> None:
+        """These tokens are cancelled; nobody is waited for."""
+        for one in self._connected():
+            assert one.link is not None
+            self._commands.append(SendToPeer(one.link, TokensCancelled(records)))
 
     def _connected(self) -> list[Follower]:
         return [one for one in self.followers.values() if one.link is not None]

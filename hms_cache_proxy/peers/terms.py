@@ -194,6 +194,13 @@ class WakeFollower:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelTokens:
+    """A peer knows that these tokens are cancelled: they are to be so here, too."""
+
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TellPeer:
     """Something to log about a peer."""
 
@@ -202,5 +209,5 @@ class TellPeer:
     reason: str = ""
 
 
-PeerCommand = SendToPeer | ClosePeer | DialPeer | ServeUntil | MayLeave | WakeFollower | TellPeer
+PeerCommand = SendToPeer | ClosePeer | DialPeer | ServeUntil | MayLeave | WakeFollower | CancelTokens | TellPeer
 """What the driver must do, in the order in which they are given."""

@@ -17,7 +17,7 @@ from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.frames import HANDSHAKE_BYTES, NONCE_BYTES, Greeted, Handshake, PeerRole
-from hms_cache_proxy.peers.messages import PeerMessage, decode, encode
+from hms_cache_proxy.peers.messages import PeerMessage, decode, encode, since
 from hms_cache_proxy.peers.requests import ANSWER, PeerRequest, take_requests
 
 HANDSHAKE_S = 5.0
@@ -92,8 +92,10 @@ class PeerWire(asyncio.Protocol):
                 self._transport.write(self._handshake.out)
 
     def send(self, message: PeerMessage) -> None:
-        """Send a message."""
-        if self._greeted is not None and not self._closed and not self._transport.is_closing():
+        """Send a message, unless it is newer than the version that both sides speak."""
+        if self._greeted is None or since(message) > self._greeted.version:
+            return
+        if not self._closed and not self._transport.is_closing():
             self._transport.write(self._greeted.frames.seal(encode(message)))
             if self._transport.get_write_buffer_size() > UNREAD_BYTES:
                 self.close("it does not read")

@@ -1,9 +1,11 @@
 """Which of the proxy's own tokens were cancelled: a file in the data directory that all workers append to and read.
 
+The peers' process does so, too: it tells other proxies of the records, and appends those that it is told of.
+
 Job: remember a cancelled token until it would have expired. Must not know: tokens, who may cancel.
-Byte layout: records of 24 bytes, each the digest of an identifier (16) and its last moment in ms (8, big-endian). A
-record is appended by one write, under a lock (flock on a file beside it). When the file is long, the records of expired
-tokens are left out of a new file that takes its place. A reader reads the file again when it has changed; a
+Byte layout: records of 24 bytes, each the digest of an identifier (16) and its last moment in ms (8, big-endian).
+Records are appended by one write, under a lock (flock on a file beside it). When the file is long, the records of
+expired tokens are left out of a new file that takes its place. A reader reads the file again when it has changed; a
 cut-off record at the end, after a crash, is as if it had never been written, and is overwritten.
 """
 
@@ -12,17 +14,28 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 MOST: Final = 20_000  # tokens that are cancelled and would not have expired yet
 _RECORD: Final = struct.Struct("!16sQ")
+RECORD_BYTES: Final = _RECORD.size
+
+
+def packed(cancelled: Iterable[tuple[bytes, int]]) -> tuple[bytes, ...]:
+    """The records of digests and last moments in ms."""
+    return tuple(_RECORD.pack(*one) for one in cancelled)
+
+
+def unpacked(records: Iterable[bytes]) -> dict[bytes, int]:
+    """The reverse."""
+    return dict(map(_RECORD.unpack, records))
 
 
 class CancelledTokens:
-    """One per worker."""
+    """One per process."""
 
     def __init__(self, file: Path, most: int = MOST) -> None:
         self._file, self._lock, self._most = file, file.with_name(f"{file.name}.lock"), most
@@ -34,23 +47,35 @@ class CancelledTokens:
         self._look()
         return digest in self._found
 
+    def all(self) -> Mapping[bytes, int]:
+        """Digests and last moments in ms; the same object as long as the file is the same."""
+        self._look()
+        return self._found
+
     def add(self, digest: bytes, latest_ms: int, now_ms: int) -> bool:
         """Cancel it. False if too many are remembered."""
+        return self.add_all({digest: latest_ms}, now_ms)
+
+    def add_all(self, cancelled: Mapping[bytes, int], now_ms: int) -> bool:
+        """Cancel these. False if there is no room for all of them; then the last ones are left out."""
         with self._locked():
             self._look()
-            if digest in self._found:
-                return True
-            if len(self._found) >= self._most:
+            new = [record for record in cancelled.items() if record[0] not in self._found]
+            if len(self._found) + len(new) > self._most:
                 self._leave_out(now_ms)
-            if len(self._found) >= self._most:
-                return False
-            at = _RECORD.size * len(self._found)
-            with open(os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600), "wb", buffering=0) as out:
-                out.seek(at)
-                out.write(_RECORD.pack(digest, latest_ms))
-                out.truncate(at + _RECORD.size)
-            self._look()
-            return True
+            fitting = new[: max(0, self._most - len(self._found))]
+            if fitting:
+                self._append(b"".join(packed(fitting)))
+            return len(fitting) == len(new)
+
+    def _append(self, data: bytes) -> None:
+        at = _RECORD.size * len(self._found)
+        with open(os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as out:
+            out.seek(at)
+            out.write(data)
+            out.flush()
+            out.truncate(at + len(data))
+        self._look()
 
     def _look(self) -> None:
         """Read the file if it has changed."""
@@ -72,7 +97,7 @@ class CancelledTokens:
         left = [record for record in self._found.items() if record[1] > now_ms]
         draft = self._file.with_name(f"{self._file.name}.new")
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(b"".join(_RECORD.pack(*record) for record in left))
+            out.write(b"".join(packed(left)))
             out.flush()
             os.fsync(out.fileno())
         draft.replace(self._file)

@@ -22,9 +22,11 @@ from hms_cache_proxy.peers.messages import (
     PeerMessage,
     RefusedPeer,
     Replayed,
+    TokensCancelled,
     Welcome,
 )
 from hms_cache_proxy.peers.terms import (
+    CancelTokens,
     ClosePeer,
     DialPeer,
     FleetTimes,
@@ -33,6 +35,7 @@ from hms_cache_proxy.peers.terms import (
     SendToPeer,
     ServeUntil,
 )
+from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
 from tests.peers.world import World
 
 OWN, OTHER, THIRD = b"o" * 16, b"x" * 16, b"y" * 16
@@ -399,7 +402,9 @@ def test_a_peer_that_speaks_before_its_hello(member: Member) -> None:
         member.got(3, LeaseAsked(1))
 
 
-@pytest.mark.parametrize("message", [FenceRaised(OTHER, 1, TABLE), Replayed(1), Hello(b"m", b"a", b"", 0)])
+@pytest.mark.parametrize(
+    "message", [FenceRaised(OTHER, 1, TABLE), Replayed(1), Hello(b"m", b"a", b"", 0), TokensCancelled(())]
+)
 def test_messages_in_the_wrong_order(member: Member, message: PeerMessage) -> None:
     member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
     with pytest.raises(WireError):
@@ -410,3 +415,32 @@ def test_a_lease_that_was_not_asked_for(member: Member) -> None:
     member.followed()
     with pytest.raises(WireError):
         member.got(1, LeaseGiven(member.now_ns + S, 2 * S, 0))
+
+
+def test_cancelled_tokens_are_told_once_and_all_of_them_to_a_new_follower(member: Member) -> None:
+    one, two, three = (bytes([number]) * RECORD_BYTES for number in range(3))
+    member.fleet.tokens_cancelled((one,))
+    sent = of(SendToPeer, member.follows())
+    assert sent[-2:] == [SendToPeer(2, Replayed(0)), SendToPeer(2, TokensCancelled((one,)))]
+    assert sent[0] == SendToPeer(2, Welcome())
+    member.fleet.tokens_cancelled((one, two))
+    assert member.take() == [SendToPeer(2, TokensCancelled((two,)))]
+    member.fleet.tokens_cancelled((two,))
+    assert member.take() == [], "what is forgotten is not told"
+    member.fleet.closed(2, member.now_ns)
+    member.fleet.tokens_cancelled((two, three))
+    assert not of(SendToPeer, member.take())
+    assert of(SendToPeer, member.follows(link=4))[-1] == SendToPeer(4, TokensCancelled((two, three)))
+
+
+def test_cancelled_tokens_are_no_record_of_the_stream(member: Member) -> None:
+    """They are not acknowledged, and no write waits for them."""
+    member.followed()
+    record = b"r" * RECORD_BYTES
+    assert member.got(1, TokensCancelled((record,))) == [CancelTokens((record,))]
+    raised = member.got(1, FenceRaised(OTHER, 1, TABLE))
+    assert of(SendToPeer, raised) == [SendToPeer(1, Acknowledged(2))]
+    for wrong in (b"", record[1:], record + b"r"):
+        with pytest.raises(WireError, match="another form"):
+            member.got(1, TokensCancelled((record, wrong)))
+    assert not of(CancelTokens, member.take())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.peers import messages
-from hms_cache_proxy.peers.frames import FRAME_BYTES, Greeted, Handshake, PeerRole
+from hms_cache_proxy.peers import frames, messages
+from hms_cache_proxy.peers.frames import FRAME_BYTES, MAC_BYTES, VERSION, Greeted, Handshake, PeerRole
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
@@ -27,12 +27,15 @@ from hms_cache_proxy.peers.messages import (
     MissedTargets,
     RefusedPeer,
     Replayed,
+    TokensCancelled,
     Welcome,
     decode,
     encode,
     short,
+    since,
     understood,
 )
+from hms_cache_proxy.security.cancelled_tokens import MOST, RECORD_BYTES
 
 EVERY = (
     (Hello(b"m", b"h:1", b"", 5), "01 00000001 6d 00000003 683a31 00000000 0000000000000005"),
@@ -53,6 +56,7 @@ EVERY = (
     (Acknowledged(4), "0d 0000000000000004"),
     (AnswersNothing(), "0e"),
     (CallsCounted(3, 4), "0f00000000000000030000000000000004"),
+    (TokensCancelled((b"d" * 24,)), "10 00000001 00000018" + "64" * 24),
 )
 
 
@@ -135,6 +139,36 @@ def test_no_common_version() -> None:
     with pytest.raises(WireError, match="versions 7 to 9"):
         acceptor.received(first)
     assert acceptor.out[:2] == b"\0\0", "the dialler is told"
+
+
+def test_an_older_peer() -> None:
+    """The version is the highest that both speak, whoever dials."""
+    a, b = shake(*two())
+    assert (a.version, b.version) == (VERSION, VERSION)
+    for older in PeerRole:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(frames, "VERSION", 1)
+            dialler, acceptor = two()
+            left = dialler.out
+            if older is PeerRole.DIALLER:
+                patch.undo()
+            acceptor.received(left)
+            answer = acceptor.out
+            if older is PeerRole.ACCEPTOR:
+                patch.undo()
+            greeted = dialler.received(answer)
+            assert greeted is not None and greeted.version == 1
+            last = acceptor.received(dialler.out)
+            assert last is not None and last.version == 1
+
+
+def test_which_version_has_a_message() -> None:
+    assert [type(message) for message, _ in EVERY if since(message) > 1] == [TokensCancelled]
+    assert max(since(message) for message, _ in EVERY) == VERSION
+
+
+def test_all_cancelled_tokens_fit_into_a_frame() -> None:
+    assert len(encode(TokensCancelled((b"d" * RECORD_BYTES,) * MOST))) + MAC_BYTES <= FRAME_BYTES
 
 
 def test_an_echo_is_no_proof() -> None:

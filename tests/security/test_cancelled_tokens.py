@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.errors import ConfigError, WireError
-from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
+from hms_cache_proxy.security.cancelled_tokens import CancelledTokens, packed, unpacked
 from hms_cache_proxy.security.token_keys import make, read_keys
 from hms_cache_proxy.security.tokens import Identifier, Token, encode_number, parse_identifier, parse_token
 from tests.server import digest
@@ -35,6 +35,18 @@ def test_it_is_bounded(tmp_path: Path) -> None:
     assert not one.add(mark(4), 100, 5)
     assert one.add(mark(4), 100, 15)
     assert [number for number in range(6) if mark(number) in other] == [2, 3, 4]
+
+
+def test_many_are_added_as_far_as_there_is_room(tmp_path: Path) -> None:
+    one, other = (CancelledTokens(tmp_path / "list", 3) for _ in range(2))
+    assert one.add_all({mark(1): 10, mark(2): 20}, 0)
+    assert other.add_all({mark(1): 10, mark(2): 20}, 0) and (tmp_path / "list").stat().st_size == 48
+    assert not other.add_all({mark(2): 20, mark(3): 30, mark(4): 40}, 5)
+    assert dict(one.all()) == {mark(1): 10, mark(2): 20, mark(3): 30}
+    assert one.all() is one.all()
+    assert other.add_all({mark(4): 40}, 15)
+    assert dict(one.all()) == {mark(2): 20, mark(3): 30, mark(4): 40}
+    assert unpacked(packed(one.all().items())) == dict(one.all())
 
 
 def test_a_crash_in_the_middle(tmp_path: Path) -> None:
