@@ -1,19 +1,25 @@
-"""Files of snapshots in an object store that checks signatures, through a proxy that makes requests fail."""
+"""Snapshots in an object store that checks signatures, through a proxy that makes requests fail. Only one test needs
+Spark: the others run a build's tasks in this process."""
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.config import load
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import LoadScope, _Filling
+from hms_cache_proxy.pipeline import publish
+from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots import rows, s3
 from hms_cache_proxy.snapshots.manifest import Manifest
@@ -21,7 +27,16 @@ from hms_cache_proxy.snapshots.place import PAUSES_S, Place, newest
 from hms_cache_proxy.snapshots.rows import TableRow
 from hms_cache_proxy.snapshots.written import FileWriter
 from tests.cache.records import IDENTITY, database, days, table
+from tests.pipeline.conftest import Follow
+from tests.pipeline.test_bootstrap import bootstrapped, same
+from tests.pipeline.test_increment import contents, in_process
+from tests.pipeline.two_tables import DATABASE, fill
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.bed import Bed
+from tests.testbed.client import MetastoreClient
 from tests.testbed.http_faults import Fault, HttpFaults, nothing
+from tests.testbed.metastore import Metastore
 from tests.testbed.s3 import S3Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -67,6 +82,12 @@ def first_fails() -> Callable[[str, str, int], Fault | None]:
         return next(ways)
 
     return choose
+
+
+def every_fifth_fails() -> Callable[[str, str, int], Fault | None]:
+    """... in one way after the other."""
+    numbers, ways = count(1), cycle(ORDINARY)
+    return lambda method, path, before: None if next(numbers) % 5 else next(ways)
 
 
 def test_files(faults: HttpFaults, bucket: str) -> None:
@@ -160,3 +181,61 @@ def test_a_byte_that_is_flipped_on_the_way(faults: HttpFaults, bucket: str, tmp_
         _Filling(writer, made, LoadScope((), (), 1 << 30, 1), lambda: None).run(place)
         assert writer.counts() == {"databases": 1, "tables": 2, "partitions": 30}
         writer.close()
+
+
+@pytest.fixture(scope="module")
+def metastore(bed: Bed) -> Iterator[Metastore]:
+    """An embedded one with two tables."""
+    made = bed.private_metastore("embedded")
+    with MetastoreClient(*made.address) as client:
+        client.get_metastore_db_uuid()
+        fill(client)
+    yield made
+    bed.release(made)
+
+
+def url_of(metastore: Metastore) -> str:
+    assert metastore.database is not None
+    return metastore.database.reader_url
+
+
+def test_published_increments_and_bootstrap(
+    metastore: Metastore, faults: HttpFaults, bucket: str, tmp_path: Path, follow: Follow
+) -> None:
+    """While every fifth request fails: the records are those of local files, and a cache that is filled from them is
+    the one that a follower reads from the database."""
+    faults.choose = every_fifth_fails()
+    config, report = load(cli={"store_url": url_of(metastore)}), LineReport(lambda line: None)
+
+    def full(uri: str, keep: int) -> str:
+        return publish.publish(in_process, config, uri, keep, 2, report)[0]
+
+    uri, local = full(bucket, 2), (tmp_path / "local").as_uri()
+    assert contents(uri) == contents(full(local, 2))
+    with MetastoreClient(*metastore.address) as client:
+        drifted = objects.read_table(client, DATABASE, "drifted")
+        client.add_partitions([objects.partition(drifted, ["9"])])
+    later, _ = publish.increment(config, bucket, 1, report)
+    assert contents(later) == contents(full(local, 2))
+    assert [place.uri for place in Place(bucket).snapshots()] == [later, uri], "the increment needs the full one"
+    filled = follow(metastore, bootstrap=bucket)
+    assert same(follow(metastore), filled) > 5
+    assert bootstrapped(filled)["uri"] == later
+    assert all(faults.done[fault] for fault in ORDINARY)
+    full(bucket, 1)
+    assert len(Place(bucket).names()) == 1, "those that are not needed are removed"
+
+
+@pytest.mark.timeout(1800)
+def test_spark_and_serve(
+    metastore: Metastore, faults: HttpFaults, bucket: str, pipeline_extra: None, new_proxy: Callable[..., Proxy]
+) -> None:
+    """The commands as in the documentation: Spark's tasks write to the store, and a proxy starts from it."""
+    command = [sys.executable, "-c", "from hms_cache_proxy.cli import main; main()", "snapshot", "publish"]
+    command += ["--out", bucket.replace("s3://", "s3a://"), "--master", "local[2]", "--connections", "2"]
+    environment = {**os.environ, "HMS_CACHE_PROXY_STORE_URL": url_of(metastore)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "partitions as of event" in ended.stdout
+    proxy = new_proxy(metastore, settings={"BOOTSTRAP": bucket})
+    assert "bootstrap done" in proxy.log.read_text() and proxy.status()["objects"]["tables"] == 2
