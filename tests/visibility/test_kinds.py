@@ -182,10 +182,10 @@ def test_two_users(place: Place) -> None:
             pair = draw.choice(USERS), draw.choice(TABLES)
             place.rights.set(*pair, SHOWN if pair in place.rights.restricted else REFUSED)
         draw.choice(place.readers).read(draw.choice(METHODS), draw.choice(TABLES))
+    _a_right_that_is_taken_away_ends(place)
     hits = sum(count for (method, how, _), count in place.proxy.requests().items() if (method, how) in HITS)
     print(f"{hits:.0f} hits; refused: {[reader.refused for reader in place.readers]}")
     assert hits > 0 and any(reader.refused for reader in place.readers)
-    _a_right_that_is_taken_away_ends(place)
     assert place.proxy.metric("hms_proxy_internal_errors_total") == 0
 
 
