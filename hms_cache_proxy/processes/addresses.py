@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.processes.data_directory import DataDir, DirectoryInUse
+from hms_cache_proxy.processes.data_directory import DataDir, DirectoryInUse, refuse_long_paths
 
 CLAIM_WAIT_S = 5.0  # children of a killed supervisor may still be ending
 
@@ -20,6 +20,8 @@ CLAIM_WAIT_S = 5.0  # children of a killed supervisor may still be ending
 @contextlib.contextmanager
 def claimed(config: Config) -> Iterator[DataDir]:
     """Hold the directory. CacheError if another proxy holds it, or if it cannot be used."""
+    if config.source != "none":
+        refuse_long_paths((paths.follower_socket(config), paths.worker_socket(config, config.workers - 1)))
     deadline = time.monotonic() + CLAIM_WAIT_S
     while True:
         try:

@@ -18,6 +18,7 @@ import ctypes
 import ctypes.util
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -45,6 +46,10 @@ NETWORK_FILE_SYSTEMS: Final = {
 FUSE: Final = 0x65735546
 LOCAL_FUSE: Final = ("fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs")
 """FUSE file systems that are known to be local; all others (sshfs, s3fs, GlusterFS ...) count as remote."""
+
+
+SOCKET_BYTES: Final = 107
+"""Of a socket's path (sun_path, unix(7))."""
 
 
 class DirectoryInUse(CacheError):
@@ -80,6 +85,14 @@ class DataDir:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_long_paths(sockets: Iterable[Path]) -> None:
+    """CacheError if the path of one of these sockets is longer than the system allows."""
+    for path in sockets:
+        excess = len(os.fsencode(path)) - SOCKET_BYTES
+        if excess > 0:
+            raise CacheError(f"data directory {path.parent}: its path is {excess} bytes too long for the sockets in it")
 
 
 def _unusable(path: Path, error: OSError) -> CacheError:

@@ -148,6 +148,13 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert "Permission denied; data_dir (--data-dir) must be a directory that the account with user id " in done.stderr
 
 
+def test_a_directory_whose_path_is_too_long_for_sockets(tmp_path: Path) -> None:
+    name = "d" * 100
+    done = run("serve", "--upstream", "thrift://127.0.0.1:1", "--data-dir", str(tmp_path / name))
+    assert "bytes too long for the sockets in it" in one_line(done)
+    assert done.returncode == 1 and not (tmp_path / name).exists()
+
+
 def test_a_missing_driver_ends_the_start(tmp_path: Path) -> None:
     without = "import sys; sys.modules['pymysql'] = None; from hms_cache_proxy.cli.main import main; main()"
     given = {"UPSTREAM": "thrift://h:1", "STORE_URL": "mysql://u:secret@h/m", "DATA_DIR": str(tmp_path / "data")}

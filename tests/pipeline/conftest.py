@@ -14,7 +14,7 @@ import pytest
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.progress import LineReport
-from hms_cache_proxy.pipeline.session import session
+from hms_cache_proxy.pipeline.session import on, session
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.differential import contents
 from tests.differential.changes import Changes
@@ -58,7 +58,7 @@ class World:
         self, spark: SparkSession, place: Path, *, resume: bool = False, tell: Callable[[str], None] | None = None
     ) -> Manifest:
         """A snapshot of it; `tell` is called with each line about it."""
-        return Build(spark, self.config, place.as_uri(), 2, LineReport(tell or self.told.append), resume).run()
+        return Build(on(spark), self.config, place.as_uri(), 2, LineReport(tell or self.told.append), resume).run()
 
     def rows(self, statement: str) -> None:
         """Tamper with the database."""

@@ -13,6 +13,7 @@ from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.publish import publish
 from hms_cache_proxy.pipeline.query import query
+from hms_cache_proxy.pipeline.session import on
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
@@ -34,7 +35,7 @@ def test_a_table_of_several_stretches(
     database = postgres.create_metastore_database(unique_name)
     bulk.fill(database, 30_000, shuffled=True)
     config = load(cli={"store_url": database.reader_url})
-    made = Build(spark, config, tmp_path.as_uri(), 3, LineReport(print)).run()
+    made = Build(on(spark), config, tmp_path.as_uri(), 3, LineReport(print)).run()
     assert made.counts["partitions"] == 30_000
     place = Place(str(tmp_path))
     files = made.of_kind(rows.PARTITIONS)
@@ -46,7 +47,7 @@ def test_a_table_of_several_stretches(
         assert found == snapshot.partitions(table)
     store.close()
     with pytest.raises(SnapshotError, match="already has a snapshot"):
-        Build(spark, config, tmp_path.as_uri(), 3, LineReport(print)).run()
+        Build(on(spark), config, tmp_path.as_uri(), 3, LineReport(print)).run()
 
 
 def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: P
         directory.mkdir()
     for directory in (old, newer):
         (directory / manifest.NAME).write_text("{}")
-    uri, made = publish(spark, world.config, tmp_path.as_uri(), 2, 2, LineReport(print))
+    uri, made = publish(on(spark), world.config, tmp_path.as_uri(), 2, 2, LineReport(print))
     assert not old.exists() and not given_up.exists() and (tmp_path / "something else").exists()
     assert [place.uri for place in Place(str(tmp_path)).snapshots()] == [uri, newer.as_uri()]
     assert Place(uri).manifest() == made

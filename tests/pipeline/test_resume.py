@@ -32,7 +32,7 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.pipeline import build, ranges
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.rounds import Rounds, directory
-from hms_cache_proxy.pipeline.session import session
+from hms_cache_proxy.pipeline.session import on, session
 
 url, place, last, number = sys.argv[1:]
 ranges.TABLES_PER_STRETCH, ranges.PARTITIONS_PER_STRETCH = 12, 60
@@ -60,7 +60,7 @@ build.Rounds = Deadly
 build.rounds = lambda stretches, cost: [stretches[:1], stretches[1:]]
 with session("local[1]", {"spark.driver.memory": "1g"}) as spark:
     config = load(cli={"store_url": url})
-    build.Build(spark, config, Path(place).as_uri(), 1, LineReport(print), resume=True).run()
+    build.Build(on(spark), config, Path(place).as_uri(), 1, LineReport(print), resume=True).run()
 """
 """A build in two rounds of each kind, that is killed while it writes the one after a given round."""
 

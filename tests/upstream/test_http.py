@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -34,12 +35,14 @@ Start = Callable[..., Proxy]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """start(metastore or None for an embedded one, settings): a proxy, until the test ends."""
+    numbers = itertools.count()
     with ExitStack() as stack:
 
         def started(metastore: Proxy | None, settings: dict[str, str], *, host: str = "127.0.0.1") -> Proxy:
             uri = "" if metastore is None else f"thrift://{host}:{metastore.port}"
             given = {"EMBEDDED": "true", **settings} if metastore is None else settings
-            proxy = Proxy(tmp_path / ("metastore" if metastore is None else f"proxy-{time.monotonic_ns()}"), uri)
+            directory = tmp_path / ("metastore" if metastore is None else f"p{next(numbers)}")
+            proxy = Proxy(directory, uri)
             proxy.settings = given
             stack.callback(proxy.close)
             return proxy.start()
