@@ -67,6 +67,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "request of more than 16 KiB": SETTING,
         "or 64 MiB of requests": SETTING,
     },
+    "pipeline.md": {"less than 16 MiB on average": SETTING},
     "operations.md": {
         "has shown life within 5 s": SETTING,
         "have shown life within 5 s": SETTING,

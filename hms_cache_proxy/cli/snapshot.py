@@ -1,16 +1,23 @@
-"""`hms-cache-proxy snapshot build | publish | query | diff`."""
+"""`hms-cache-proxy snapshot build | publish | query | report | diff`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hms_cache_proxy.cli.options import gathered
+from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
+from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.progress import reporting
+from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, Needs
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.pipeline.query import Catalog
 
 WIDTH = 200
 """Line width if the output is not a terminal."""
@@ -83,20 +90,78 @@ def publish(
     click.echo(f"{place}: {summary(made)}")
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogOptions:
+    """The options CATALOG: what is asked."""
+
+    uri: str
+    before: str | None
+    logs: tuple[str, ...]
+
+    def catalog(self) -> Catalog:
+        """With URIs for paths."""
+        from hms_cache_proxy.pipeline.query import Catalog
+
+        return Catalog(uri_of(self.uri), uri_of(self.before) if self.before else "", self.logs)
+
+
+CATALOG: Options[Any] = (
+    click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published snapshots."),
+    click.option("--before", metavar="URI", help="An earlier snapshot: more views, before_tables and so on."),
+    click.option(
+        "--access-log", "logs", metavar="FILES", multiple=True, help="Access logs: one more view, calls. Repeatable."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options ASKED: a question, in SQL or by name."""
+
+    sql: str | None
+    question: str | None
+
+    def statement(self, catalog: CatalogOptions) -> str:
+        """In SQL. Raises UsageError if there is no question, or two, or one that needs more than is given."""
+        if (self.sql is None) == (self.question is None):
+            raise click.UsageError("give a query in SQL, or --question NAME")
+        if self.sql is not None:
+            return self.sql
+        ready = QUESTIONS[self.question or ""]
+        given = {Needs.NOTHING: True, Needs.BEFORE: catalog.before, Needs.LOGS: catalog.logs}
+        if not given[ready.needs]:
+            raise click.UsageError(f"--question {self.question} needs {ready.needs.value}")
+        return ready.sql
+
+
+ASKED: Options[Any] = (
+    click.argument("sql", required=False),
+    click.option(
+        "--question",
+        metavar="NAME",
+        type=click.Choice(list(QUESTIONS)),
+        help="A question that is ready: " + ", ".join(QUESTIONS) + ".",
+    ),
+)
+
+
 @snapshot.command()
-@click.argument("sql")
-@click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published snapshots.")
+@gathered("asked", Asked, ASKED)
+@gathered("options", CatalogOptions, CATALOG)
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1), default=1000, help="Maximum number of rows to show. [1000]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @gathered("spark", SparkOptions, SPARK)
-def query(sql: str, uri: str, limit: int, as_json: bool, spark: SparkOptions) -> None:
-    """Query a snapshot in SQL. Views: databases, tables, columns, partitions, parameters, statistics."""
-    from hms_cache_proxy.pipeline.query import query as ask
+def query(asked: Asked, options: CatalogOptions, limit: int, as_json: bool, spark: SparkOptions) -> None:
+    """Query a snapshot in SQL, or ask a question that is ready.
 
+    Views: databases, tables, columns, partitions, parameters, statistics.
+    """
+    text = asked.statement(options)
     with spark.session() as session:
-        columns, rows = ask(session, uri_of(uri), sql, limit + 1)
+        found = options.catalog().views(session)(text, limit + 1)
+    columns, rows = found.columns, found.rows
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
         for row in rows:
@@ -105,6 +170,28 @@ def query(sql: str, uri: str, limit: int, as_json: bool, spark: SparkOptions) ->
         _show(columns, rows)
     if more:
         click.echo(f"only the first {limit:,} rows are shown; --limit N shows more", err=True)
+
+
+@snapshot.command()
+@gathered("options", CatalogOptions, CATALOG)
+@click.option("--out", metavar="FILE", type=click.Path(dir_okay=False), required=True, help="The HTML file to write.")
+@gathered("spark", SparkOptions, SPARK)
+def report(options: CatalogOptions, out: str, spark: SparkOptions) -> None:
+    """Ask all questions that are ready, and write the answers to an HTML file, with plots.
+
+    `growth` is asked with --before, `unread` with --access-log.
+    """
+    from hms_cache_proxy.pipeline.session import require
+    from hms_cache_proxy.pipeline.snapshot_report import report as written
+
+    require("matplotlib")
+    with spark.session() as session:
+        found = written(session, options.catalog())
+    try:
+        Path(out).write_text(found, encoding="utf-8")
+    except OSError as error:
+        raise SnapshotError(f"cannot write {out}: {error.strerror}") from error
+    click.echo(out)
 
 
 @snapshot.command()

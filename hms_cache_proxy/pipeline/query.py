@@ -2,10 +2,10 @@
 
     databases   catalog, name, description, location, managed_location, owner, owner_type, remote, parameters
     tables      catalog, database, name, table_id, type, owner, create_time, last_access_time, location, input_format,
-                output_format, serde, buckets, transactional, partition_keys, parameters, view_text
+                output_format, serde, buckets, columns_digest, transactional, partition_keys, parameters, view_text
     columns     catalog, database, table, position, name, type, comment, partition_key
     partitions  catalog, database, table, name, values, create_time, last_access_time, location, input_format,
-                output_format, serde, buckets, parameters
+                output_format, serde, buckets, columns_digest, parameters
     parameters  catalog, database, table, partition, key, value; partition is NULL for parameters of a table
     statistics  catalog, database, table, partition, engine, column, type, analyzed, nulls, distinct_values, low, high,
                 average_length, longest, trues, falses
@@ -18,11 +18,15 @@ Owner: the driver's process; the readers run in Spark's Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from hms_cache_proxy.pipeline.advise import lines
+from hms_cache_proxy.pipeline.ready_questions import BEFORE
 from hms_cache_proxy.pipeline.session import data_frame, failures
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
@@ -35,7 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MAP: Final = "map<string,string>"
-_STORAGE: Final = {"input_format": "string", "output_format": "string", "serde": "string", "buckets": "int"}
+_STORAGE: Final = {
+    **dict.fromkeys(("input_format", "output_format", "serde"), "string"),
+    "buckets": "int",
+    "columns_digest": "string",
+}
 _STATISTICS: Final = (
     "array<struct<engine:string,column:string,type:string,analyzed:bigint,nulls:bigint,distinct_values:bigint,"
     "low:string,high:string,average_length:double,longest:bigint,trues:bigint,falses:bigint>>"
@@ -65,6 +73,8 @@ _COLUMNS: Final[dict[str, dict[str, str]]] = {
 }
 """What the readers return; the views are made from it."""
 
+DIGEST_CHARACTERS: Final = 16
+
 _OF_TABLE: Final = "t.catalog, t.database, t.name AS table"
 _VIEWS: Final = {
     "databases": "SELECT * FROM read_databases",
@@ -87,17 +97,44 @@ _VIEWS: Final = {
 _OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
 
 
-def query(spark: SparkSession, uri: str, text: str, limit: int) -> tuple[list[str], list[dict[str, Any]]]:
-    """Column names, and at most `limit` rows. Raises SnapshotError, also for a query that Spark refuses."""
-    place, manifest = newest(uri)
-    with failures("query"):
-        views(spark, place.uri, manifest)
-        found = spark.sql(text)
-        return found.columns, [row.asDict(recursive=True) for row in found.limit(limit).collect()]
+@dataclass(frozen=True, slots=True)
+class QueryAnswer:
+    """To one query: the names of its columns, and its rows."""
+
+    columns: list[str]
+    rows: list[dict[str, Any]]
 
 
-def views(spark: SparkSession, uri: str, manifest: Manifest) -> None:
-    """Make the views."""
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A snapshot at `uri` or below. `before`: an earlier one; `logs`: access logs. Both are more views."""
+
+    uri: str
+    before: str = ""
+    logs: Sequence[str] = ()
+
+    def views(self, spark: SparkSession) -> Callable[[str, int], QueryAnswer]:
+        """Make the views. Returns what answers a query in SQL, with at most so many rows. Both raise SnapshotError,
+        also for a query that Spark refuses."""
+        place, manifest = newest(self.uri)
+        earlier = newest(self.before) if self.before else None
+        if self.logs:
+            lines.read(spark, self.logs)
+        with failures("query"):
+            views(spark, place.uri, manifest)
+            if earlier is not None:
+                views(spark, earlier[0].uri, earlier[1], BEFORE)
+
+        def ask(text: str, limit: int) -> QueryAnswer:
+            with failures("query"):
+                found = spark.sql(text)
+                return QueryAnswer(found.columns, [row.asDict(recursive=True) for row in found.limit(limit).collect()])
+
+        return ask
+
+
+def views(spark: SparkSession, uri: str, manifest: Manifest, prefix: str = "") -> None:
+    """Make the views; `prefix`: the beginning of their names."""
     read: dict[str, Callable[[Any], Iterator[tuple[Any, ...]]]] = {
         rows.DATABASES: partial(_databases, uri),
         rows.TABLES: partial(_tables, uri),
@@ -108,9 +145,10 @@ def views(spark: SparkSession, uri: str, manifest: Manifest) -> None:
         if kind == rows.PARTITIONS and manifest.of_kind(rows.CHANGES):
             files.append(manifest)
         frame: DataFrame = data_frame(spark, columns, files, read[kind])
-        frame.createOrReplaceTempView(f"read_{kind}")
+        frame.createOrReplaceTempView(f"{prefix}read_{kind}")
     for name, text in _VIEWS.items():
-        spark.sql(text).createOrReplaceTempView(name)
+        own = text.replace(" read_", f" {prefix}read_")
+        spark.sql(own).createOrReplaceTempView(f"{prefix}{name}")
 
 
 def _changed(place: Place, manifest: Manifest) -> dict[int, frozenset[bytes] | None]:
@@ -216,7 +254,13 @@ def _storage(sd: Any) -> tuple[Any, ...]:
     if sd is None:
         return (None,) * len(_STORAGE)
     serde = None if sd.serdeInfo is None else _text(sd.serdeInfo.serializationLib)
-    return _text(sd.inputFormat), _text(sd.outputFormat), serde, sd.numBuckets
+    return _text(sd.inputFormat), _text(sd.outputFormat), serde, sd.numBuckets, _digest(sd.cols or ())
+
+
+def _digest(columns: Iterable[Any]) -> str:
+    """The same for columns with the same names and types, in the same order."""
+    pairs = b"".join(b"%s\0%s\0" % (one.name or b"", one.type or b"") for one in columns)
+    return hashlib.sha256(pairs).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def _columns(table: Any, record: TableRecord) -> list[tuple[Any, ...]]:

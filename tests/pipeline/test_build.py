@@ -12,7 +12,7 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.publish import publish
-from hms_cache_proxy.pipeline.query import query
+from hms_cache_proxy.pipeline.query import Catalog
 from hms_cache_proxy.pipeline.session import on
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import Manifest
@@ -64,10 +64,10 @@ def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: P
 
 def test_questions(built: tuple[Path, Manifest], world: World, spark: SparkSession) -> None:
     """Counts and contents of the views, against the metastore."""
-    place, made = str(built[0]), built[1]
+    made, answer = built[1], Catalog(str(built[0])).views(spark)
 
     def ask(text: str) -> list[dict[str, Any]]:
-        return query(spark, place, text, 1000)[1]
+        return answer(text, 1000).rows
 
     for kind in rows.KINDS:
         assert ask(f"SELECT count(*) AS n FROM {kind}") == [{"n": made.counts[kind]}]

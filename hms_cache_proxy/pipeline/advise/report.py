@@ -5,27 +5,17 @@ Job: write the advice as HTML. Names come from clients, so everything is escaped
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final
 
 from hms_cache_proxy import __version__
+from hms_cache_proxy.pipeline import page
 from hms_cache_proxy.pipeline.advise import wording
 from hms_cache_proxy.pipeline.advise.advice import Advice
 
-ROWS: Final = 50
 NEVER_SHOWN: Final = 200
-_STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #d8dee6 }
-table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0 } th, td { padding: .18rem .7rem .18rem 0 }
-th { text-align: left; color: #5a6675; font-weight: 600 } tr + tr td { border-top: 1px solid #edf0f4 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; padding-left: .7rem }
-pre { background: #f4f6f8; padding: .8rem; overflow: auto; font-size: .84rem }
-img { max-width: 100% } li { margin: .3rem 0 } .quiet { color: #5a6675 } td { overflow-wrap: anywhere }
-"""
 
 
 def report(advice: Advice, toml: str, plots: Mapping[str, Path]) -> str:
@@ -35,12 +25,12 @@ def report(advice: Advice, toml: str, plots: Mapping[str, Path]) -> str:
 
 def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]:
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>hms-cache-proxy: advice</title>"
-    yield f"<style>{_STYLE}</style></head><body><h1>What the access log says</h1><ul>"
+    yield f"<style>{page.STYLE}</style></head><body><h1>What the access log says</h1><ul>"
     yield from (f"<li>{escape(sentence)}</li>" for sentence in wording.sentences(advice))
     yield "</ul>"
     for title, path in plots.items():
         yield f"<h2>{escape(title)}</h2>"
-        yield f"<img alt='{escape(title)}' src='data:image/png;base64,{b64encode(path.read_bytes()).decode()}'>"
+        yield page.image(title, path.read_bytes())
     yield "<h2>Settings</h2><p>advice.toml. The size of a table is the sum of the largest reply of each method.</p>"
     yield f"<pre>{escape(toml)}</pre>"
     yield from _outcomes(advice)
@@ -56,7 +46,7 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
 
 def _outcomes(advice: Advice) -> Iterator[str]:
     yield "<h2>Outcomes</h2>"
-    yield from _table(
+    yield from page.table(
         ("outcome", "# calls", "# share", "# seconds of waiting"),
         (
             (one.outcome, _n(one.calls), f"{one.calls / advice.answers.overview.calls:.1%}", f"{one.seconds:,.1f}")
@@ -67,7 +57,7 @@ def _outcomes(advice: Advice) -> Iterator[str]:
 
 def _hot_tables(advice: Advice) -> Iterator[str]:
     yield "<h2>Hot tables</h2>"
-    yield from _table(
+    yield from page.table(
         ("table", "# reads", "# hits", "# writes", "# bytes", "# seconds"),
         (
             (
@@ -91,7 +81,7 @@ def _never_read(advice: Advice) -> Iterator[str]:
 
 def _relayed(advice: Advice) -> Iterator[str]:
     yield "<h2>Calls that go to the metastore</h2><p>Always: no call of the method was a hit.</p>"
-    yield from _table(
+    yield from page.table(
         ("method", "outcome", "reason", "# calls", "# seconds", "always", "most of them about", "what can be done"),
         (
             (one.method, one.outcome, one.reason, _n(one.calls), f"{one.seconds:,.1f}", "always" if one.always else "")
@@ -103,7 +93,7 @@ def _relayed(advice: Advice) -> Iterator[str]:
 
 def _clients(advice: Advice) -> Iterator[str]:
     yield "<h2>Clients</h2>"
-    yield from _table(
+    yield from page.table(
         (
             "client",
             "# calls",
@@ -125,7 +115,7 @@ def _clients(advice: Advice) -> Iterator[str]:
 
 def _listings(advice: Advice) -> Iterator[str]:
     yield "<h2>Listings that could be filters</h2>"
-    yield from _table(
+    yield from page.table(
         ("table", "method", "# calls", "# bytes of all", "# largest reply", "mostly by"),
         (
             (one.object, one.method, _n(one.calls), wording.size(one.bytes), wording.size(one.largest))
@@ -139,28 +129,10 @@ def _log(advice: Advice) -> Iterator[str]:
     yield "<h2>The log</h2>"
     read = advice.read
     yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid lines were ignored.</p>"
-    yield from _table(
+    yield from page.table(
         ("file", "# empty", "# invalid", "for example"),
         ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in read.bad),
     )
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A column whose heading begins with # holds numbers."""
-    cells = list(rows)
-    if not cells:
-        yield "<p class='quiet'>none</p>"
-        return
-    classes = [" class='n'" if head.startswith("# ") else "" for head in heads]
-    yield "<table><tr>"
-    yield from (f"<th{css}>{escape(head.removeprefix('# '))}</th>" for head, css in zip(heads, classes, strict=True))
-    yield "</tr>"
-    for row in cells[:ROWS]:
-        yield "<tr>"
-        for value, css in zip(row, classes, strict=True):
-            yield f"<td{css}>{'' if value is None else escape(str(value))}</td>"
-        yield "</tr>"
-    yield "</table>"
 
 
 def _listed(names: Sequence[str]) -> Iterator[str]:
