@@ -11,31 +11,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
 from struct import pack
 from typing import Any
 
 from benchmarks import kept
 from benchmarks.cache_size import SD_TAIL, columns, string
-from hms_cache_proxy.cache.changes import Changes, PartitionChunk
+from benchmarks.filled import filled, load
+from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import filters
 from hms_cache_proxy.methods.readers.base import Context, Decline, Unfinished
 from hms_cache_proxy.methods.readers.key_index import KeyIndexes
-from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, StoreIdentity, TableRecord
+from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
 from tests.figures import Origin
 
 METHOD = "get_partitions_by_filter"
-CHUNK = 20_000
 REPEATED = 5
 
 TABLES: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {
@@ -104,14 +100,7 @@ def fill(writer: CacheWriter) -> None:
             b"hive", b"big", table, number, b"MANAGED_TABLE", b"body", False, False, keys, b"s3://lake"
         )
         writer.commit(Changes(cursor=2, tables={(b"hive", b"big", table): record}))
-        rest = records(table)
-        chunk = list(islice(rest, CHUNK))
-        first = True
-        while chunk:
-            following = list(islice(rest, CHUNK))
-            change = PartitionChunk(number, chunk, first=first, last=not following)
-            writer.commit(Changes(cursor=2, chunks=[change]))
-            chunk, first = following, False
+        load(writer, number, records(table), cursor=2)
 
 
 def measured(reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | None) -> dict[str, Any]:
@@ -201,25 +190,18 @@ def main() -> None:
     kept.option(parser)
     options = parser.parse_args()
     of = kept.origin()
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
-        with StatePage(root / "state", create=True) as page:
-            writer = CacheWriter.open(root / "cache", page, StoreIdentity("", "4.2.0", "4.2", True, True))
-            fill(writer)
-            reader = CacheReader(root / "cache", page)
-            filled = {table: indexed(reader, table, PAYING[table]) for table in TABLES}
-            rows = []
-            for keys, table, text in FILTERS:
-                held = measured(reader, table, text, filled[table][0])
-                rows.append({"filter": text, "keys": keys, **measured(reader, table, text, None), "indexed": held})
-            reader.close()
-            writer.close()
+    with filled(fill) as reader:
+        full = {table: indexed(reader, table, PAYING[table]) for table in TABLES}
+        rows = []
+        for keys, table, text in FILTERS:
+            held = measured(reader, table, text, full[table][0])
+            rows.append({"filter": text, "keys": keys, **measured(reader, table, text, None), "indexed": held})
     if options.keep:
-        keep(rows, [paid for _, paid in filled.values()], of)
+        keep(rows, [paid for _, paid in full.values()], of)
     if options.json:
-        print(json.dumps({"filters": rows, "indexes": [paid for _, paid in filled.values()]}))
+        print(json.dumps({"filters": rows, "indexes": [paid for _, paid in full.values()]}))
         return
-    for _, paid in filled.values():
+    for _, paid in full.values():
         print(
             f"index of {paid['table']}: {paid['bytes']:,} bytes after {paid['searches']} searches,"
             f" {paid['cpu_ms']} ms in all, longest slice {paid['longest_slice_ms']} ms"

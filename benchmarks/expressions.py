@@ -8,21 +8,17 @@ as a metastore does that pushes conditions down. Each is the median of many. Mus
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import Final
 
 from benchmarks import kept
-from benchmarks.cache_filters import CHUNK
 from benchmarks.cache_size import SD_TAIL, columns, string
 from benchmarks.contents import expression
-from hms_cache_proxy.cache.changes import Changes, PartitionChunk
+from benchmarks.filled import filled, load
+from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.expressions.decode import decode
 from hms_cache_proxy.methods.expression_routes import ROUTES, ExpressionRoutes
@@ -30,7 +26,7 @@ from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import expressions
 from hms_cache_proxy.methods.readers.base import Context, Slices
 from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION
-from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, StoreIdentity, TableRecord
+from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
 
 METHOD: Final = "get_partitions_by_expr"
@@ -64,12 +60,7 @@ def fill(writer: CacheWriter) -> None:
     writer.commit(
         Changes(cursor=1, databases={place: DatabaseRecord(*place, b"body", False)}, tables={(*place, b"huge"): table})
     )
-    rest = records()
-    chunk, first = list(islice(rest, CHUNK)), True
-    while chunk:
-        following = list(islice(rest, CHUNK))
-        writer.commit(Changes(cursor=1, chunks=[PartitionChunk(1, chunk, first=first, last=not following)]))
-        chunk, first = following, False
+    load(writer, 1, records(), cursor=1)
 
 
 def timed(work: Callable[[int], object]) -> float:
@@ -118,15 +109,8 @@ def main() -> None:
     kept.option(parser)
     options = parser.parse_args()
     of = kept.origin()
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
-        with StatePage(root / "state", create=True) as page:
-            writer = CacheWriter.open(root / "cache", page, StoreIdentity("", "4.2.0", "4.2", True, True))
-            fill(writer)
-            reader = CacheReader(root / "cache", page)
-            found = measured(reader)
-            reader.close()
-            writer.close()
+    with filled(fill) as reader:
+        found = measured(reader)
     for what, took in found.items():
         print(f"{what:<50}{took:>10.1f} us")
     if options.keep:

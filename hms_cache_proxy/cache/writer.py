@@ -29,7 +29,8 @@ import lmdb
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
-from hms_cache_proxy.cache.attachments import constraints_pack, constraints_unpack
+from hms_cache_proxy.cache.attached_rows import AttachedRows
+from hms_cache_proxy.cache.attachments import constraints_pack
 from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.compaction import compacted
 from hms_cache_proxy.cache.environment import Environment
@@ -218,8 +219,8 @@ class _Step:
     """One commit being applied."""
 
     __slots__ = (
-        *("_counts", "_environment", "_listings", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated"),
-        "_write_ids",
+        *("_attached", "_counts", "_environment", "_listings", "_meta", "_objects", "_sets", "_touched", "_txn"),
+        *("_vacated", "_write_ids"),
     )
 
     def __init__(
@@ -239,6 +240,7 @@ class _Step:
         self._counts = {"databases": 0, "tables": 0}
         self._listings = Listings(txn, environment.objects, meta.generation)
         self._write_ids = WriteIdRows(txn, environment.objects, meta.generation)
+        self._attached = AttachedRows(txn, environment.objects, meta.generation)
         self._sets = PartitionSets(environment, txn, meta.generation, meta.next_set, interners, fillings)
 
     def apply(self, changes: Changes) -> Meta:
@@ -257,7 +259,7 @@ class _Step:
             self._sets.drop(table_id, owner)
             if table_id not in kept:
                 self._write_ids.put(table_id, None)
-                self._attach(table_id, {b"k": b"", b"a": b""})
+                self._attached.remove(table_id)
         for table_id, write_ids in changes.write_ids.items():
             owner = targets.SEPARATOR.join(write_ids.key)
             self._write_ids.put(table_id, layout.WriteIdsRow(owner, write_ids.text, write_ids.writers))
@@ -277,6 +279,7 @@ class _Step:
         self._sets = self._sets.of_generation(meta.generation + 1)
         self._listings = Listings(self._txn, self._objects, meta.generation + 1)
         self._write_ids = WriteIdRows(self._txn, self._objects, meta.generation + 1)
+        self._attached = AttachedRows(self._txn, self._objects, meta.generation + 1)
 
     def _prefix(self, tag: bytes) -> bytes:
         return layout.objects_prefix(self._meta.generation, tag)
@@ -306,34 +309,10 @@ class _Step:
         self._vacate(name, record.table_id)
         self._counts["tables"] += self._put(b"t", name, _table_row(record))
         self._listings.loaded(name, record)
-        rows = {
-            b"k": b"" if record.constraints is None else constraints_pack(name, record.constraints),
-            b"a": table_pack(record.statistics or ()),
-        }
-        self._attach(record.table_id, rows)
+        constraints = b"" if record.constraints is None else constraints_pack(name, record.constraints)
+        self._attached.put(record.table_id, constraints, table_pack(record.statistics or ()))
         if record.partition_keys:
             self._sets.adopt(record.table_id, name)
-
-    def _attach(self, table_id: int, rows: dict[bytes, bytes]) -> None:
-        """Writes what is beside a table, by tag; deletes what is empty."""
-        packed_id = layout.TABLE_ID.pack(table_id)
-        self._refer(packed_id, rows[b"k"])
-        for tag, row in rows.items():
-            key = self._prefix(tag) + packed_id
-            if row:
-                self._txn.put(key, row, db=self._objects)
-            else:
-                self._txn.delete(key, db=self._objects)
-
-    def _refer(self, packed_id: bytes, row: bytes) -> None:
-        """Writes which tables the foreign keys of this row refer to, in place of those of the row before."""
-        before = self._txn.get(self._prefix(b"k") + packed_id, db=self._objects) or b""
-        old, new = (set(constraints_unpack(one).parents) for one in (before, row))
-        prefix = self._prefix(b"f")
-        for parent in old - new:
-            self._txn.delete(prefix + layout.TABLE_ID.pack(parent) + packed_id, db=self._objects)
-        for parent in new - old:
-            self._txn.put(prefix + layout.TABLE_ID.pack(parent) + packed_id, b"", db=self._objects)
 
     def _stub(self, key: TableKey, stub: TableStub) -> None:
         name = targets.SEPARATOR.join(key)

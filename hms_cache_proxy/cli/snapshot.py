@@ -14,7 +14,7 @@ from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.progress import reporting
-from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, Needs
+from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, given
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.query import Catalog
@@ -128,8 +128,7 @@ class Asked:
         if self.sql is not None:
             return self.sql
         ready = QUESTIONS[self.question or ""]
-        given = {Needs.NOTHING: True, Needs.BEFORE: catalog.before, Needs.LOGS: catalog.logs}
-        if not given[ready.needs]:
+        if ready.needs not in given(catalog.before, catalog.logs):
             raise click.UsageError(f"--question {self.question} needs {ready.needs.value}")
         return ready.sql
 

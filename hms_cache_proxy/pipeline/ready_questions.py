@@ -9,6 +9,7 @@ access logs (`calls`, see advise/lines.py).
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,11 @@ class Needs(enum.Enum):
     NOTHING = ""
     BEFORE = "--before URI"
     LOGS = "--access-log FILES"
+
+
+def given(before: str | None, logs: Collection[str]) -> set[Needs]:
+    """What there is besides the snapshot."""
+    return {Needs.NOTHING} | ({Needs.BEFORE} if before else set()) | ({Needs.LOGS} if logs else set())
 
 
 @dataclass(frozen=True, slots=True)

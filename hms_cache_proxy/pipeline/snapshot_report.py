@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hms_cache_proxy import __version__
 from hms_cache_proxy.pipeline import page
 from hms_cache_proxy.pipeline.query import Catalog, QueryAnswer
-from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, Needs, ReadyQuestion
+from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, ReadyQuestion, given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ def report(spark: SparkSession, catalog: Catalog) -> str:
 
 def asked(catalog: Catalog) -> list[ReadyQuestion]:
     """The questions that can be answered."""
-    given = {Needs.NOTHING: True, Needs.BEFORE: bool(catalog.before), Needs.LOGS: bool(catalog.logs)}
-    return [question for question in QUESTIONS.values() if given[question.needs]]
+    there = given(catalog.before, catalog.logs)
+    return [question for question in QUESTIONS.values() if question.needs in there]
 
 
 def _page(catalog: Catalog, sections: Sequence[ReportSection]) -> Iterator[str]:

@@ -19,7 +19,17 @@ from hms_cache_proxy.security.digest_md5 import layer_of, parse_directives
 from hms_cache_proxy.security.mechanism import Admitted, LoginRefused
 from hms_cache_proxy.security.tokens import identifier_of, parse_identifier
 from hms_cache_proxy.wire.message import NEED_MORE
-from hms_cache_proxy.wire.sasl import EVERY_LAYER, Layers, Message, Status, named_layers, parse_choice, parse_message
+from hms_cache_proxy.wire.sasl import (
+    EVERY_LAYER,
+    Layers,
+    Message,
+    Status,
+    check_turn,
+    named_layers,
+    parse_choice,
+    parse_message,
+    text_of,
+)
 
 KERBEROS: Final = "GSSAPI"
 _WRAPPED: Final = b"\5\4"  # the first bytes of a wrapped token
@@ -65,7 +75,7 @@ class PassedLogin:
                 raise LoginRefused(f"{self.mechanism}: it is not known which protection was agreed on")
             self.done = True
         elif found.status is not Status.OK:
-            text = found.payload[:200].decode("utf-8", "replace")
+            text = text_of(found.payload)
             raise LoginRefused(text, detail=f"the metastore refuses the login: {found.status.name} {text}".rstrip())
         self.clients_turn = True
         return passed
@@ -82,16 +92,12 @@ class PassedLogin:
 
     def _look_at(self, message: Message) -> None:
         """A message of the client, which may be its last word."""
+        check_turn(message, begun=bool(self.mechanism))
         if not self.mechanism:
-            if message.status is not Status.START:
-                raise WireError(f"a SASL negotiation that begins with {message.status.name}")
             self.mechanism = message.payload[:20].decode("ascii", "replace")
             if self.mechanism not in (KERBEROS, DIGEST):
                 raise LoginRefused(f"Unsupported mechanism type {self.mechanism}")
             return  # the first response follows in a message of its own
-        if message.status not in (Status.OK, Status.COMPLETE):
-            text = message.payload[:200].decode("utf-8", "replace")
-            raise WireError(f"the client ends the negotiation with {message.status.name}: {text}")
         self.clients_turn = False
         if self.mechanism == KERBEROS and message.payload[:2] == _WRAPPED:
             self._agreed(parse_choice(_content(message.payload), EVERY_LAYER).layer)

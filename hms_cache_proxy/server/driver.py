@@ -339,9 +339,7 @@ class Client(asyncio.Protocol):
             self._queued.cancel()
             self._queued = None
         if endpoint is not None:
-            first = self._hub.places.leave(endpoint, self)
-            if first is not None:
-                first.place_free(endpoint)
+            self._hub.leave_place(endpoint, self)
 
     def release_upstream(self) -> bool:
         """Release the upstream connection for a client that waits for one, if it is idle. True if it was released."""

@@ -27,7 +27,7 @@ from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
-from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces
 
 if TYPE_CHECKING:
@@ -88,6 +88,12 @@ class Hub:
         self._watching: asyncio.TimerHandle | None = None
         self._watch_at_s = 0.0
         self.say = SparingLog().say
+
+    def leave_place(self, endpoint: Endpoint, client: Client) -> None:
+        """A client needs its place at the metastore no more, or waits for it no longer. It goes to the next one."""
+        first = self.places.leave(endpoint, client)
+        if first is not None:
+            first.place_free(endpoint)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Start a named task. It is referenced until it ends, and its failure is logged."""

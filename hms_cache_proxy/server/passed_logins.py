@@ -10,14 +10,11 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from hms_cache_proxy.errors import UpstreamError, WireError
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import UNPROTECTED, Admitted
 from hms_cache_proxy.security.passed_login import PassedLogin
-from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.driver import Client
@@ -26,7 +23,7 @@ from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.upstream_states import Idle
 from hms_cache_proxy.upstream.endpoints import Endpoint
-from hms_cache_proxy.upstream.link import UpstreamLink
+from hms_cache_proxy.upstream.link import UpstreamLink, first_reached
 from hms_cache_proxy.upstream.sasl_client import REPLY_BYTES, begin_login, threads
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.sasl import Layers, Status, message
@@ -51,9 +48,9 @@ class PassedConnection(ClientConnection):
 class PassedLogins:
     """One per worker."""
 
-    def __init__(self, hub: Hub, metrics: WorkerMetrics) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self.reports = LoginReports(metrics)
+        self.reports = LoginReports(hub.metrics)
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
@@ -71,19 +68,23 @@ class PassedLogins:
             stream.close()
 
     async def _open(self, stream: SaslStream, login: PassedLogin, peer: str, transport: str) -> None:
-        endpoint, metastore = await self._connected()
-        client = Client(self._hub, lambda **given: PassedConnection(at=endpoint, login=login.admitted, **given))
-        if not self._hub.places.take(endpoint, client):
-            self._leave(endpoint, client)
+        hub = self._hub
+        try:
+            endpoint, metastore = await first_reached(hub.endpoints, hub.allowed.connect_s, begin_login)
+        except UpstreamError as error:
+            raise UpstreamError(f"no metastore can be reached: {error}") from error
+        client = Client(hub, lambda **given: PassedConnection(at=endpoint, login=login.admitted, **given))
+        if not hub.places.take(endpoint, client):
+            hub.leave_place(endpoint, client)
             metastore.abort()
-            limit = f"upstream_options.max_connections = {self._hub.allowed.upstream_connections}"
+            limit = f"upstream_options.max_connections = {hub.allowed.upstream_connections}"
             raise UpstreamError(f"all connections are taken ({limit})", uri=endpoint.uri)
         try:
             await _negotiate(stream, metastore, login)
             if metastore.is_closing():
                 raise ConnectionResetError("the metastore closed the connection after the login")
         except BaseException:  # the time is over, too
-            self._leave(endpoint, client)
+            hub.leave_place(endpoint, client)
             metastore.abort()
             raise
         self.reports.done(peer, transport, login.admitted, Layers.AUTH, {"passed_to": endpoint.uri})
@@ -92,24 +93,6 @@ class PassedLogins:
         of_client, of_metastore = login.rest()
         metastore.open(link, UNPROTECTED, of_metastore)
         stream.open(client, UNPROTECTED, of_client)
-
-    def _leave(self, endpoint: Endpoint, client: Client) -> None:
-        first = self._hub.places.leave(endpoint, client)
-        if first is not None:
-            first.place_free(endpoint)
-
-    async def _connected(self) -> tuple[Endpoint, SaslStream]:
-        """To the first metastore that takes a connection. UpstreamError if none does."""
-        endpoints, problems = self._hub.endpoints, []
-        for endpoint in endpoints.candidates():
-            try:
-                async with asyncio.timeout(self._hub.allowed.connect_s):
-                    return endpoint, await begin_login(endpoint)
-            except OSError as error:  # TimeoutError is one
-                why = problem(error) or f"no connection within {self._hub.allowed.connect_s:g} s"
-                endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
-                problems.append(f"{endpoint.uri}: {why}")
-        raise UpstreamError("no metastore can be reached: " + ("; ".join(problems) or endpoints.problems), uri="")
 
 
 async def _negotiate(client: SaslStream, metastore: SaslStream, login: PassedLogin) -> None:

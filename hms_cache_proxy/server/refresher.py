@@ -9,6 +9,7 @@ Owner: a task of the worker.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import structlog
 
@@ -19,10 +20,10 @@ from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
-from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
-from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints
+from hms_cache_proxy.upstream.link import first_reached
 from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
@@ -87,9 +88,12 @@ class Refresher:
         left = list(reloads)
         try:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
-                endpoint, streams = await self._connect(CallUser(replay.named(identity)) if identity else None)
+                caller = CallUser(replay.named(identity)) if identity else None
+                endpoint, streams = await first_reached(
+                    self._endpoints, self._connect_timeout_s, partial(open_streams, caller=caller)
+                )
                 try:
-                    if identity and endpoint.hears_users:  # after a login, set_ugi would change nothing
+                    if identity and self._endpoints.hear_users:  # after a login, set_ugi would change nothing
                         said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
                         if not replay.succeeded(said):
                             raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
@@ -122,21 +126,6 @@ class Refresher:
         else:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
-
-    async def _connect(self, caller: CallUser | None) -> tuple[Endpoint, MetastoreStreams]:
-        problem = self._endpoints.problems or "no metastore is configured"
-        for endpoint in self._endpoints.candidates():
-            try:
-                async with asyncio.timeout(self._connect_timeout_s):
-                    streams = await open_streams(endpoint, caller)
-            except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
-                why = tls.problem(error) if isinstance(error, OSError) else str(error)
-                if not isinstance(error, UserRefused):
-                    self._endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
-                problem = f"{endpoint.uri}: {why}"
-                continue
-            return endpoint, streams
-        raise UpstreamError(problem)
 
 
 async def _ask_bridged(endpoint: Endpoint, streams: MetastoreStreams, ask: Ask, memory: Budget) -> bytes:

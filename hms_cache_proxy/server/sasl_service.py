@@ -31,7 +31,7 @@ class SaslService:
 
     def start(self, hub: Hub, reloading: Reloading) -> Logins | PassedLogins:
         """Let clients in from now on."""
-        logins = PassedLogins(hub, hub.metrics) if self._passes else self._own_logins(hub, reloading)
+        logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading)
         logins.reports.audit_log = hub.audit_log
         return logins
 

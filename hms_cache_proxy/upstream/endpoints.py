@@ -74,11 +74,6 @@ class Endpoint:
         return self.uri.partition("://")[2]
 
     @property
-    def hears_users(self) -> bool:
-        """Users are named with set_ugi: the connection itself is nobody's."""
-        return self.logins is None and self.http is None
-
-    @property
     def secured(self) -> dict[str, Any]:
         """Arguments for asyncio's functions that connect."""
         if self.tls is None:
@@ -105,7 +100,7 @@ class Endpoints:
 
     @property
     def hear_users(self) -> bool:
-        """Do they learn users from set_ugi?"""
+        """Users are named with set_ugi: a connection itself is nobody's."""
         return self.logins is None and self.http is None
 
     def named(self, identity: bytes | None) -> bytes | None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from typing import Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar, cast
 
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream import sasl_client
-from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints, UserRefused
+
+Connected = TypeVar("Connected")
 
 HIGH_WATER_BYTES = 1 << 18
 CLOSE_GRACE_S = 10.0
@@ -120,3 +123,21 @@ async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller
     if link.lost:
         raise UpstreamError("the metastore closed the connection at once", uri=endpoint.uri)
     return link
+
+
+async def first_reached(
+    endpoints: Endpoints, timeout_s: float, begin: Callable[[Endpoint], Awaitable[Connected]]
+) -> tuple[Endpoint, Connected]:
+    """What `begin` makes at the first metastore that takes a connection within the time limit. UpstreamError if none
+    does, or none takes one for this user."""
+    problem_of_last = endpoints.problems or "no metastore is configured"
+    for endpoint in endpoints.candidates():
+        try:
+            async with asyncio.timeout(timeout_s):
+                return endpoint, await begin(endpoint)
+        except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
+            why = problem(error) if isinstance(error, OSError) else str(error)
+            if not isinstance(error, UserRefused):
+                endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
+            problem_of_last = f"{endpoint.uri}: {why}"
+    raise UpstreamError(problem_of_last)

@@ -24,7 +24,7 @@ from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused, 
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
-from hms_cache_proxy.wire.sasl import Status, message, parse_message
+from hms_cache_proxy.wire.sasl import Status, message, parse_message, text_of
 
 LOGINS: Final = 4
 REPLY_BYTES: Final = 2**31 - 1  # replies of a metastore are trusted up to this size
@@ -216,7 +216,7 @@ class _Negotiation:
                 self.login.finish(found.payload)
                 self.done = True
             else:
-                text = found.payload[:200].decode("utf-8", "replace")
+                text = text_of(found.payload)
                 why = f"{self.login.mechanism}: the metastore refuses the login: {found.status.name} {text}".rstrip()
                 raise LoginFailed(why, refused=True)
         return answer

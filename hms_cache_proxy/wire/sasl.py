@@ -67,6 +67,19 @@ def parse_message(buf: bytes | bytearray, offset: int = 0, limit: int = MESSAGE_
     return Message(Status(status), bytes(buf[start : start + size]), start + size)
 
 
+def check_turn(said: Message, *, begun: bool) -> None:
+    """WireError if a client cannot say this now: it begins with START, and goes on with responses."""
+    if not begun and said.status is not Status.START:
+        raise WireError(f"a SASL negotiation that begins with {said.status.name}")
+    if begun and said.status not in (Status.OK, Status.COMPLETE):
+        raise WireError(f"the client ends the negotiation with {said.status.name}: {text_of(said.payload)}")
+
+
+def text_of(payload: bytes) -> str:
+    """The words of a message that ends a negotiation, for people."""
+    return payload[:200].decode("utf-8", "replace")
+
+
 def message(status: Status, payload: bytes = b"") -> bytes:
     """A message as bytes."""
     return _HEADER.pack(status, len(payload)) + payload
@@ -101,13 +114,10 @@ class Negotiation:
             if found is NEED_MORE:
                 return NEED_MORE
             self._buffer = self._buffer[found.end :]
+            check_turn(found, begun=bool(self.mechanism))
             if self.mechanism:
-                if found.status not in (Status.OK, Status.COMPLETE):
-                    raise WireError(f"the client ends the negotiation with {found.status.name}: {_text(found.payload)}")
                 self._answering = True
                 return found.payload
-            if found.status is not Status.START:
-                raise WireError(f"a SASL negotiation that begins with {found.status.name}")
             self.mechanism = _mechanism(found.payload)  # the first response follows in a message of its own
 
     def challenge(self, payload: bytes) -> bytes:
@@ -189,11 +199,7 @@ def named_layers(layers: Layers) -> str:
 
 
 def _mechanism(payload: bytes) -> str:
-    name = _text(payload)
+    name = text_of(payload)
     if not 0 < len(payload) <= _MECHANISM_BYTES or not set(name) <= _MECHANISM_LETTERS:
         raise WireError(f"{name!r} is not the name of a mechanism")
     return name
-
-
-def _text(payload: bytes) -> str:
-    return payload[:200].decode("utf-8", "replace")
