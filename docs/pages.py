@@ -85,9 +85,9 @@ def torture(runs: Sequence[Figures]) -> Iterator[str]:
         changed = " with changes" if found.changed else ""
         rows.append(
             [f"`{found.command}`", *map(number, [sum(times), len(times), min(times, default=0), *said, *judged])]
-            + [f"{run['pace']:.1f}", f"{found.commit}{changed}", found.date]
+            + [f"{run['slowdown']['in the mean']:.1f}", f"{found.commit}{changed}", found.date]
         )
-    head += ["wrong", "slow", "longest recovery, s", "memory, MiB", "pace", "commit", "date"]
+    head += ["wrong", "slow", "longest recovery, s", "memory, MiB", "slowdown", "commit", "date"]
     yield from table([head, *rows], text=1)
     yield ""
     times, longest = Counter[str](), dict[str, float]()

@@ -23,7 +23,7 @@ from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres
 from tests.testbed.processes import Process, free_port
 
-START_TIMEOUT_S = 240  # 4 s on an idle machine
+START_TIMEOUT_S = 600  # 4 s on an idle machine
 STOP_TIMEOUT_S = 60
 
 

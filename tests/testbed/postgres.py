@@ -34,7 +34,7 @@ from tests.testbed.processes import Process, free_port, wait_until
 SUPERUSER = "postgres"
 OWNER = "hive"
 READER = "hms_reader"
-START_TIMEOUT_S = 240
+START_TIMEOUT_S = 600
 SERVER_SETTINGS = {
     "fsync": "off",  # synchronous_commit stays on: else kill() loses the newest commits
     "full_page_writes": "off",

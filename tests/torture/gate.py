@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-WAIT_S = 100.0
+WAIT_S = 900.0
 
 
 class Gate:

@@ -27,6 +27,7 @@ from tests.torture.world import World
 
 HIT = "hit"
 TIMEOUT_S = 12.0
+JOIN_S = 600.0
 CALLS = 10
 """On one connection."""
 GREET_S = 0.8
@@ -91,7 +92,7 @@ class Pulse:
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(JOIN_S)
             assert not thread.is_alive()
 
     def _reading(self) -> None:

@@ -34,10 +34,10 @@ def written(outcome: Outcome, *, seed: int, minutes: float, of: figures.Origin) 
         "minutes": minutes,
         "wrong": len(outcome.wrong),
         "slow": len(outcome.slow),
-        "pace": round(sum(one.pace for one in outcome.struck) / max(1, len(outcome.struck)), 2),
+        "slowdown": {when: round(factor, 2) for when, factor in outcome.slowdown.items()},
         "counts": outcome.counts,
         "failures": outcome.failures,
-        "p99_ms": outcome.p99_ms,
+        "p99_ms": {kind: round(ms, 2) for kind, ms in outcome.p99_ms.items()},
         "kinds": kinds(outcome),
         "said": [line[:300] for line in [*outcome.wrong[:10], *outcome.slow[:10]]],
     }

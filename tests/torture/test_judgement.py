@@ -12,11 +12,11 @@ from tests.torture.world import REQUEST_TIMEOUT_S
 SOON = Signs({"read": 0.3, "write": 0.5, "hit": 0.6}, {})
 
 
-def struck(hit_s: float | None, misses: dict[str, float], *, pace: float = 1.0) -> Struck:
+def struck(hit_s: float | None, misses: dict[str, float], *, slowdown: float = 1.0) -> Struck:
     """A metastore was restarted; one proxy recovered soon, the other one so."""
     assert every(["restart_metastore"])["restart_metastore"].grace_s == 0
     other = Signs({"read": 0.3, "write": 0.5, "hit": hit_s}, misses)
-    return Struck("restart_metastore", 1.0, 2.0, other.slowest_s, pace, [SOON, other])
+    return Struck("restart_metastore", 1.0, 2.0, other.slowest_s, slowdown, [SOON, other])
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_fences_alone_may_last_as_long_as_a_write(hit_s: float | None, misses: d
 
 def test_a_busy_machine_gets_more_time() -> None:
     assert struck(RECOVERY_S * 1.5, {"miss starting": 1.0}).late
-    assert not struck(RECOVERY_S * 1.5, {"miss starting": 1.0}, pace=2.0).late
-    assert struck(None, {}, pace=100.0).late
+    assert not struck(RECOVERY_S * 1.5, {"miss starting": 1.0}, slowdown=2.0).late
+    assert struck(None, {}, slowdown=100.0).late

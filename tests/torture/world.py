@@ -89,7 +89,8 @@ class World:
     """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly; `complaints` are
     what a fault found wrong itself.
 
-    Whoever has clients sets `still`, in which they make no call, and `restored`, which tells them of an older state.
+    Whoever has clients sets `still`, in which they make no call, `restored`, which tells them of an older state, and
+    `slowdown`, which is the machine's now.
     """
 
     server: LocalPostgres
@@ -103,6 +104,7 @@ class World:
     widened: int = 0  # how often a table was flooded with partitions
     still: Callable[[], AbstractContextManager[None]] = nullcontext
     restored: Callable[[], None] = lambda: None
+    slowdown: Callable[[], float] = lambda: 1.0
 
     @property
     def truth(self) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from tests.torture.faults.kinds import kind
 from tests.torture.steady import database_of
 from tests.torture.world import REQUEST_TIMEOUT_S, World
 
-ATTACK_S = 300.0
+ATTACK_S = 1200.0
 
 
 def attack(world: World, chance: random.Random, what: str) -> None:
@@ -22,7 +22,8 @@ def attack(world: World, chance: random.Random, what: str) -> None:
     number = chance.randrange(len(world.sides))
     side = world.sides[number]
     command = [sys.executable, "-m", "tests.torture.attackers", what, str(chance.getrandbits(32))]
-    command += map(str, (side.proxy.port, side.upstream.port, side.proxy.http_port, database_of(number)))
+    command += map(str, (side.proxy.port, side.upstream.port, side.proxy.http_port))
+    command += [database_of(number), str(world.slowdown())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=ATTACK_S)
     assert done.returncode == 0, done.stderr[-2000:]
     world.complaints += [f"{what}: {line}" for line in done.stdout.splitlines()]

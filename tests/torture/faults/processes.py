@@ -11,7 +11,7 @@ from tests.testbed.processes import wait_until
 from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import WORKERS, Side, World
 
-BACK_S = 180.0
+BACK_S = 900.0
 
 
 def send(side: Side, role: str, number: signal.Signals) -> list[int]:
