@@ -1,8 +1,8 @@
-"""The functions of the package are short and take few parameters.
+"""The files and the functions of the package are short, and functions take few parameters.
 
-A function has at most LINES lines, from `def` to its end, its docstring counted, and at most PARAMETERS parameters,
-keyword-only ones counted, `self` and `cls` not. One with a reason says "Length:" or "Parameters:" and the reason in its
-docstring.
+A file has at most FILE_LINES lines, unless it is GENERATED. A function has at most LINES lines, from `def` to its end,
+its docstring counted, and at most PARAMETERS parameters, keyword-only ones counted, `self` and `cls` not. One with a
+reason says "Length:" or "Parameters:" and the reason in its docstring.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
+FILE_LINES = 500
+GENERATED = {"wire/facts_generated.py"}
 LINES = 60
 PARAMETERS = 6
 EXCEPTIONS = 3
@@ -62,6 +64,24 @@ def found() -> set[str]:
 
 def test_no_function_is_too_much() -> None:
     assert found() == set()
+
+
+def too_long(directory: Path) -> set[str]:
+    """The Python files below it that have too many lines, blank ones counted."""
+    files = {path.relative_to(directory).as_posix(): path for path in directory.rglob("*.py")}
+    return {name for name, path in files.items() if path.read_text("utf-8").count("\n") > FILE_LINES}
+
+
+def test_no_file_is_too_long() -> None:
+    assert too_long(PACKAGE) == GENERATED
+
+
+def test_which_files_are_too_long(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "just.py").write_text("a\n" * FILE_LINES)
+    (tmp_path / "inner" / "long.py").write_text("\n" * (FILE_LINES + 1))
+    (tmp_path / "page.html").write_text("a\n" * (FILE_LINES + 1))
+    assert too_long(tmp_path) == {"inner/long.py"}
 
 
 def test_exceptions_are_few() -> None:
