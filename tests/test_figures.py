@@ -117,11 +117,17 @@ def test_what_a_run_of_tests_keeps() -> None:
             f"tests/store/test_a.py::test_{number}", ("", 0, ""), {}, how, None, when, duration=1.5
         )  # type: ignore[arg-type]  # parametrized
         report.starts = [("server", 4.0)] if when == "call" else []
+        report.cpu_s = 0.25
         times.pytest_runtest_logreport(report)
     kept = times.figures(9.0)
     assert kept["outcomes"] == {"skipped": 1, "passed": 1, "failed": 1}
     assert kept["folders"] == {"tests/store": {"seconds": 4.5, "items": 3}}
     assert kept["started"] == {"server": {"starts": 2, "seconds": 8.0}}
+    heading, row, *_ = times.lines()
+    assert dict(zip(heading.split(), row.split(), strict=True)) == {
+        **{"seconds": "4.5", "set-up": "1.5", "call": "3.0", "teardown": "0.0", "CPU": "0.8", "items": "3"},
+        "folder": "tests/store",
+    }
 
 
 def test_the_line_of_a_long_run_says_what_was_found() -> None:

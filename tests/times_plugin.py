@@ -1,8 +1,11 @@
 """Where the time of a run goes: a table by folder and module, and one of the servers that were started.
 
-Job: collect from the reports of the tests (also of several worker processes) how long set-up, call and teardown took
-and what they started; print both tables at the end of a run, and keep them in docs/figures/ where `--figures` asks so.
-Invariants: a start is counted at the test during which it happened, so a shared server's at its first user.
+Job: collect from the reports of the tests (also of several worker processes) how long set-up, call and teardown took,
+how much processor time they used, and what they started; print both tables at the end of a run, and keep them in
+docs/figures/ where `--figures` asks so.
+Invariants: a start is counted at the test during which it happened, so a shared server's at its first user. Processor
+time is that of the process that runs the tests and of the children that it has waited for: a server's is counted at the
+test that ends it, and that of grandchildren only if their parents wait for them, too.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ FUNCTIONS = 25
 
 @dataclass
 class Spent:
-    """Seconds by phase, and items."""
+    """Seconds by phase, processor time, and items."""
 
     items: int = 0
+    cpu_s: float = 0.0
     phases: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -37,7 +41,7 @@ class Spent:
 
     def row(self, name: str) -> str:
         phases = "".join(f"{self.phases[phase]:9.1f}" for phase in ("setup", "call", "teardown"))
-        return f"{self.total_s:9.1f}{phases}{self.items:8}  {name}"
+        return f"{self.total_s:9.1f}{phases}{self.cpu_s:9.1f}{self.items:8}  {name}"
 
 
 COMMANDS: Final = {"quick": "make quick FIGURES=1", "test": "make test FIGURES=1", "all": "make test-all FIGURES=1"}
@@ -46,6 +50,11 @@ MEASURES: Final = ("hms_cache_proxy", "tests")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--figures", action="store_true", help="keep the run's figures in docs/figures/tests-TIER.json")
+
+
+def cpu_s() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 class Times:
@@ -60,12 +69,19 @@ class Times:
         self.functions: dict[str, Spent] = defaultdict(Spent)
         self.starts: Counter[str] = Counter()
         self.starting_s: Counter[str] = Counter()
+        self.cpu_before_s = cpu_s()
+
+    def pytest_runtest_logstart(self) -> None:
+        """Where the test runs: what was done since the last one is nobody's."""
+        self.cpu_before_s = cpu_s()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
-        """Where the test ran: what it has started goes with its report."""
+        """Where the test ran: what it has started and used goes with its report."""
         report = yield
         report.starts = ledger.take()
+        before_s, self.cpu_before_s = self.cpu_before_s, cpu_s()
+        report.cpu_s = self.cpu_before_s - before_s
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -73,6 +89,7 @@ class Times:
         spent = self.functions[report.nodeid.partition("[")[0]]
         spent.items += report.when == "call" or (report.when == "setup" and report.outcome == "skipped")
         spent.phases[report.when or ""] += report.duration
+        spent.cpu_s += getattr(report, "cpu_s", 0.0)
         if report.when == "call" or report.outcome != "passed":
             how = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             self.outcomes[how if report.when != "teardown" else "failed at teardown"] += 1
@@ -112,11 +129,16 @@ class Times:
 
     def lines(self) -> Iterable[str]:
         """Both tables."""
-        heading = f"{'seconds':>9}{'set-up':>9}{'call':>9}{'teardown':>9}{'items':>8}"
+        heading = f"{'seconds':>9}{'set-up':>9}{'call':>9}{'teardown':>9}{'CPU':>9}{'items':>8}"
         for title, depth, most in (("folder", 1, None), ("module", 2, MODULES), ("function", 3, FUNCTIONS)):
             yield f"{heading}  {title}" + (f" ({most} slowest)" if most else "")
-            rows = sorted(self._by(depth).items(), key=lambda row: -row[1].total_s)
+            found = self._by(depth)
+            rows = sorted(found.items(), key=lambda row: -row[1].total_s)
             yield from (spent.row(name) for name, spent in rows[:most])
+            if most is not None:
+                yield f"{heading}  {title} ({most} of most processor time)"
+                rows = sorted(found.items(), key=lambda row: -row[1].cpu_s)
+                yield from (spent.row(name) for name, spent in rows[:most])
         yield f"{'seconds':>9}{'starts':>9}{'mean':>9}  started"
         for kind, number in sorted(self.starts.items(), key=lambda row: -self.starting_s[row[0]]):
             took_s = self.starting_s[kind]
@@ -130,6 +152,7 @@ class Times:
             name = "/".join(path.split("/")[:2]) if depth == 1 else path if depth == 2 else nodeid
             found[name].items += spent.items
             found[name].phases.update(spent.phases)
+            found[name].cpu_s += spent.cpu_s
         return found
 
 
