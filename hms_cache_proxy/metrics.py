@@ -30,6 +30,7 @@ from typing import Literal, TypeVar, get_args
 import prometheus_client.values
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 from prometheus_client.core import CounterMetricFamily
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.registry import Collector
 
 from hms_cache_proxy.errors import ProxyError
@@ -59,21 +60,35 @@ prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # 
 _BY_NAME = {metric.name: metric for metric in TABLE}
 
 
+def stored_values(file: Path) -> list[tuple[str, float]] | None:
+    """Keys and values in a file of metrics; None if it is damaged. OSError if it cannot be read."""
+    try:
+        return [(key, value) for key, value, *_ in MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
+    except (RuntimeError, struct.error, UnicodeDecodeError):
+        return None
+
+
 def start_process(directory: Path, role: str) -> None:
     """Make this process write its metrics to `directory` under the name `role`. Call this before any metric is created.
 
-    Otherwise (in a test, in the supervisor) metrics are in the memory of the process. Raises ProxyError if the disk has
-    no room for the files.
+    Otherwise (in a test, in the supervisor) metrics are in the memory of the process. A damaged file is replaced.
+    Raises ProxyError if the disk has no room for the files.
     """
     for kind, size in RESERVED.items():
         path = directory / f"{kind}_{role}.db"
         try:
+            _remove_damaged(path)
             with path.open("ab") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
             raise ProxyError(f"{path}: cannot reserve {size} bytes: {error.strerror}") from error
     os.environ[MULTIPROCESS_VARIABLE] = str(directory)
     prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
+
+
+def _remove_damaged(path: Path) -> None:
+    if path.exists() and path.stat().st_size and stored_values(path) is None:
+        path.unlink()
 
 
 def _counter(name: str, registry: CollectorRegistry) -> Counter:

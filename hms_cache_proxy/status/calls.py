@@ -15,9 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from prometheus_client.mmap_dict import MmapedDict
-
-from hms_cache_proxy.metrics import BOUNDS
+from hms_cache_proxy.metrics import BOUNDS, stored_values
 from hms_cache_proxy.status import words
 
 MOST_REASONS = 12
@@ -43,7 +41,7 @@ def _of_floats() -> defaultdict[T, float]:
 
 @dataclass(slots=True)
 class CallTotals:
-    """Numbers since the start of the proxy; they only grow."""
+    """Numbers since the start of the proxy. They only grow, unless a file is damaged."""
 
     calls: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """By method, outcome and reason."""
@@ -113,11 +111,18 @@ def read_totals(directory: Path) -> CallTotals:
     totals = CallTotals()
     for pattern in ("counter_*.db", "histogram_worker-*.db"):
         for file in sorted(directory.glob(pattern)):
-            for text, value, *_ in MmapedDict.read_all_values_from_file(file):  # type: ignore[no-untyped-call]
-                key = _parsed(text)
-                if key is not None and value:
-                    _add(totals, key, value)
+            for key, value in _values(file):
+                _add(totals, key, value)
     return totals
+
+
+def _values(file: Path) -> list[tuple[FileKey, float]]:
+    """What this file has for the totals; nothing if it is damaged."""
+    try:
+        rows = [(_parsed(text), value) for text, value in stored_values(file) or ()]
+    except (ValueError, LookupError, TypeError):  # a text that is no key of ours
+        return []
+    return [(key, value) for key, value in rows if key is not None and value]
 
 
 def _add(totals: CallTotals, key: FileKey, value: float) -> None:

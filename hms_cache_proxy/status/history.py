@@ -108,8 +108,7 @@ class _Row:
 
 
 def _point(before: CallTotals, after: CallTotals, took_s: float, unconfirmed_s: float | None) -> Point:
-    calls = after.by_outcome()
-    calls.subtract(before.by_outcome())
+    calls = after.by_outcome() - before.by_outcome()
     reads = calls["hit"] + calls["miss"]
     hits = _difference(before.hit_buckets, after.hit_buckets)
     upstream = _difference(before.upstream_buckets, after.upstream_buckets)

@@ -92,13 +92,13 @@ class _Seen:
     async def look(self, *, quiet: bool) -> None:
         """Ask once; `quiet`: a failure does not count as unreachable."""
         try:
-            version: bytes = await asyncio.to_thread(self._connection.call, "getVersion")
+            version: bytes | None = await asyncio.to_thread(self._connection.call, "getVersion")
         except UpstreamError as error:
             self.problem = str(error)
             if not quiet:
                 self._now(False)
             return
-        self.version = version.decode("utf-8", "replace")
+        self.version = (version or b"").decode("utf-8", "replace")  # None: it answers, and does not tell
         self._now(True)
 
     def _now(self, reachable: bool) -> None:
