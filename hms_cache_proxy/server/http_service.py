@@ -67,9 +67,9 @@ class HttpService:
         if self._keys is not None:
             if self._keys.file is not None:
                 reloading.follow("jwks", self._keys.file)
-            self._hub.spawn(self._keys.run(), "follow keys")
+            self._hub.keep(self._keys.run, "follow keys")
         if self._problem:
-            self._hub.spawn(self._watch(), "ask metastores about users")
+            self._hub.keep(self._watch, "ask metastores about users")
 
     def _admit(self, head: Head, address: str) -> Admitted:
         admitted = self._users.admit(head, address)

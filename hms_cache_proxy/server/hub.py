@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 WATCH_INTERVAL_S = 0.0005  # how often the state page is read while requests wait
 TOLD_INTERVAL_S = 0.005  # the same if the follower tells when its step has ended: it may not have been heard
 LOOKED_AT_ONCE = 64  # reads that are answered on the hot path in one turn of the loop: about a millisecond
+AGAIN_S = 1.0  # until a task that has failed is started again
 SWEEP_AT_ONCE = 200  # connections checked in one turn of the loop
 
 log = structlog.get_logger()
@@ -101,6 +102,15 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
+
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """The same for a task that runs as long as the worker: if it fails, it is started again."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                asyncio.get_running_loop().call_later(AGAIN_S, self.keep, work, name)
+
+        self.spawn(work(), name).add_done_callback(ended)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -40,7 +40,7 @@ class SaslService:
             reloading.follow(*mechanism.files)
         memory = hub.settings.room.budgets.memory
         logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory)
-        hub.spawn(logins.watch(), "watch tokens")
+        hub.keep(logins.watch, "watch tokens")
         return logins
 
 

@@ -200,7 +200,7 @@ class _Ttl:
                     await asyncio.sleep(0)
                 if self.by_time():
                     self.dispatcher.tell()
-                self.cache.forget_dead_readers()
+                self.dispatcher.forget_dead_readers()
 
     def close(self) -> None:
         self.cache.close()
@@ -380,20 +380,20 @@ async def _serve(
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
-    hub.spawn(_beat(hub.member), "show life")
+    hub.keep(partial(_beat, hub.member), "show life")
     if http is not None:
         http.start(reloading)
-    hub.spawn(reloading.run(), "follow files")
-    hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
-    hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
-    hub.spawn(_flush(metrics, hub.settings.room.budgets, hub.member), "flush metrics")
+    hub.keep(reloading.run, "follow files")
+    hub.keep(partial(hub.sweep, _sweep_interval_s(config)), "sweep")
+    hub.keep(Prober(hub.endpoints, metrics.circuit).run, "probe metastores")
+    hub.keep(partial(_flush, metrics, hub.settings.room.budgets, hub.member), "flush metrics")
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
-        hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
+        hub.keep(partial(_doubt, config, cache.page, hub.endpoints), "doubt metastores")
     if hub.tops is not None:
-        hub.spawn(_look(hub.tops), "count tables and users")
+        hub.keep(partial(_look, hub.tops), "count tables and users")
     for one in logs:
-        hub.spawn(_flush_log(one), "flush a log")
+        hub.keep(partial(_flush_log, one), "flush a log")
     _tend(config, hub, opened)
     await stop.wait()
     log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
@@ -415,16 +415,16 @@ def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
         hub.peers.waited = partial(_waited, hub)
         cache.dispatcher.has_peers(hub.peers.tell, hub.peers.alone)
-        hub.spawn(hub.peers.run(), "ask peers")
+        hub.keep(hub.peers.run, "ask peers")
     if cache is not None:
         asyncio.get_running_loop().add_reader(cache.waker.fileno(), cache.hear, hub)
-        hub.spawn(cache.tend(hub.turns), "tend streams")
-        hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
+        hub.keep(partial(cache.tend, hub.turns), "tend streams")
+        hub.keep(partial(_settle, cache.dispatcher.settle), "settle fences")
     if ttl is not None:
-        hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")
-        hub.spawn(ttl.tend(), "tend TTL cache")
+        hub.keep(partial(_settle, ttl.dispatcher.settle), "settle holds")
+        hub.keep(ttl.tend, "tend TTL cache")
     if writer is not None:
-        hub.spawn(_write_out(writer), "write the recording")
+        hub.keep(partial(_write_out, writer), "write the recording")
 
 
 def _waited(hub: Hub, by: AnsweredBy, seconds: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.methods.effects import FencedWrite
+from hms_cache_proxy.server import hub as hub_module
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.driver import Client
@@ -17,6 +18,7 @@ from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import ScriptedMetastore
+from tests.testbed.processes import SOON_S
 from tests.testbed.raw import encode_call
 
 WRITE = encode_call("drop_table", "sales", "orders", True, seqid=3)
@@ -83,3 +85,46 @@ def test_a_bug_before_a_write_leaves_no_fence(
         assert asyncio.run(last_words(hub_of(bench, scripted), WRITE)) == b""
         assert fenced and not scripted.calls
         assert bench.fences.standing() == {}
+
+
+def test_a_bug_in_a_task_of_the_worker_does_not_end_it_for_good(
+    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the one that ends what has waited for too long."""
+    monkeypatch.setattr(hub_module, "AGAIN_S", 0.01)
+    began: list[int] = []
+
+    async def sweep() -> None:
+        began.append(len(began))
+        if len(began) < 3:
+            raise ZeroDivisionError("a planted bug")
+        going_on.set()
+        await asyncio.Event().wait()
+
+    async def worker() -> None:
+        with opened(tmp_path) as bench:
+            hub = hub_of(bench, scripted)
+            hub.keep(sweep, "sweep")
+            await asyncio.wait_for(going_on.wait(), SOON_S)
+            errors = bench.metrics.registry.get_sample_value("hms_proxy_internal_errors_total", {"where": "task"})
+            assert errors == 2
+
+    going_on = asyncio.Event()
+    asyncio.run(worker())
+    assert began == [0, 1, 2]
+
+
+def test_a_task_that_has_done_its_work_is_over(scripted: ScriptedMetastore, tmp_path: Path) -> None:
+    done: list[str] = []
+
+    async def write_out() -> None:
+        done.append("all")
+
+    async def worker() -> None:
+        with opened(tmp_path) as bench:
+            hub_of(bench, scripted).keep(write_out, "write the recording")
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+    asyncio.run(worker())
+    assert done == ["all"]

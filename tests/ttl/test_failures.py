@@ -53,6 +53,14 @@ def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
     assert bench.errors == 1
 
 
+def test_a_cache_that_cannot_be_read_is_looked_after_all_the_same(bench: Bench) -> None:
+    """Else nothing is refreshed any more in this worker."""
+    bench.cache.close()
+    bench.dispatcher.tell()
+    bench.dispatcher.forget_dead_readers()
+    assert bench.errors == 2
+
+
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
 def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: str, outcome: str) -> None:
     header, message = call("get_all_tables", db_name=b"d")

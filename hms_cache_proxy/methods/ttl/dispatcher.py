@@ -123,10 +123,21 @@ class LoadingDispatcher(BaseDecider):
     def tell(self) -> None:
         """Update the metrics of the cache's contents. To be called every second or so."""
         evicted = self._cache.take_evicted()
-        sizes = self._cache.sizes()
+        try:
+            sizes = self._cache.sizes()
+        except CacheError as error:
+            self._shared.troubled(error)
+            return
         for kind, size in sizes.items():
             self._metrics.ttl_sizes(kind.label, size.entries, size.bytes, evicted.get(kind, 0))
         self._metrics.ttl_bytes(sum(size.bytes for size in sizes.values()))
+
+    def forget_dead_readers(self) -> None:
+        """Clear slots of killed processes. To be called every second or so."""
+        try:
+            self._cache.forget_dead_readers()
+        except CacheError as error:
+            self._shared.troubled(error)
 
     def decide(
         self,
