@@ -77,7 +77,9 @@ class Examiner:
         self._wanted.set()
 
     def _run(self) -> None:
-        pause_s: float | None = None
+        pause_s = (
+            None if self._database_uuid is None else RETRY_INTERVAL_S
+        )  # the latter if a bug has ended the last one
         while not self._stopping.is_set():
             self._wanted.wait(pause_s)
             self._wanted.clear()

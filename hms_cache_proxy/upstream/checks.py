@@ -186,7 +186,8 @@ def _database_uuid(connection: ServiceConnection) -> str | None:
 
 def _event_id(connection: ServiceConnection) -> tuple[int | None, str | None]:
     try:
-        return int(connection.call("get_current_notificationEventId").eventId), None
+        found = getattr(connection.call("get_current_notificationEventId"), "eventId", None)
+        return found, "an answer without an event id" if found is None else None
     except UpstreamError as error:
         if not error.sent:
             raise

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.tls import problem
@@ -29,6 +31,8 @@ from hms_cache_proxy.wire.message import (
 from hms_cache_proxy.wire.scan import MessageScanner
 
 _READ_BYTES = 1 << 16
+
+Decoded = TypeVar("Decoded")
 
 
 class UnknownMethod(UpstreamError):
@@ -90,7 +94,7 @@ class ServiceConnection:
         """A reply that is not an application exception, and the offset of its result struct."""
         header, data = self._exchange(method, spec.encode(spec.args(method)(**arguments)))
         if header.type is MessageType.EXCEPTION:
-            error = parse_exception(data, header.body)
+            error = self._understood(method, partial(parse_exception, data, header.body))
             text = (error.message or b"").decode("utf-8", "replace")
             kind = UnknownMethod if error.type == ApplicationError.UNKNOWN_METHOD else UpstreamError
             raise kind(f"{self.uri}: {method}: {text}", uri=self.uri, method=method, sent=True)
@@ -98,7 +102,7 @@ class ServiceConnection:
 
     def _result(self, method: str, data: bytes, body: int) -> Any:
         """The decoded result; raises Declared."""
-        result, _ = spec.decode(spec.result(method), data, body)
+        result, _ = self._understood(method, partial(spec.decode, spec.result(method), data, body))
         for field in spec.METHODS[method].result:
             value = getattr(result, field.name, None)
             if field.id != 0 and value is not None:
@@ -109,6 +113,12 @@ class ServiceConnection:
                     struct=value,
                 )
         return result
+
+    def _understood(self, method: str, decode: Callable[[], Decoded]) -> Decoded:
+        try:
+            return decode()
+        except WireError as error:
+            raise UpstreamError(f"{self.uri}: {method}: {error}", uri=self.uri, method=method, sent=True) from error
 
     def _exchange(self, method: str, body: bytes) -> tuple[Header, bytes]:
         """One request and its reply. Sent again if the metastore had closed an idle connection."""
