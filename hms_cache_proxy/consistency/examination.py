@@ -26,6 +26,7 @@ MAGIC: Final = 0xBEEFC0DE
 BRANCH, LEAF, OVERFLOW = 1, 2, 4
 BIG: Final = 1  # flag of a row whose value is on pages of its own
 EMPTY: Final = (1 << 64) - 1
+DEEPEST: Final = 32  # CURSOR_STACK
 
 
 class _Damaged(Exception):
@@ -50,16 +51,20 @@ def _examine(whole: bytes) -> None:
     if any(meta[0] != MAGIC for meta in metas):
         raise _Damaged("a meta page is damaged")
     *_, free, records, last_page, _ = max(metas, key=lambda meta: meta[-1])
+    seen: set[int] = set()
     for tree in (free, records):
         *_, depth, _, _, _, _, root = TREE.unpack(tree)
         if root != EMPTY:
-            _page(whole, root, depth, last_page)
+            _page(whole, root, depth, last_page, seen)
 
 
-def _page(whole: bytes, number: int, depth: int, last_page: int) -> None:
-    """A page at this distance from the leaves, which have 1, and what is below it."""
+def _page(whole: bytes, number: int, depth: int, last_page: int, seen: set[int]) -> None:
+    """A page at this distance from the leaves, which have 1, and what is below it. `seen`: the pages before it."""
     at = number * PAGE_BYTES
-    if number > last_page or depth < 1:
+    if number in seen:
+        raise _Damaged(f"page {number} is in two places")
+    seen.add(number)
+    if number > last_page or not 1 <= depth <= DEEPEST:
         raise _Damaged(f"page {number} is beyond the last one, or too deep")
     found, _, kind, lower, upper = HEADER.unpack_from(whole, at)
     if found != number or kind != (LEAF if depth == 1 else BRANCH) or not HEADER.size <= lower <= upper <= PAGE_BYTES:
@@ -70,7 +75,7 @@ def _page(whole: bytes, number: int, depth: int, last_page: int) -> None:
             raise _Damaged(f"a row of page {number} is outside of it")
         low, high, flags, key_bytes = NODE.unpack_from(whole, at + node)
         if kind == BRANCH:
-            _page(whole, low | high << 16 | flags << 32, depth - 1, last_page)
+            _page(whole, low | high << 16 | flags << 32, depth - 1, last_page, seen)
         elif flags & BIG:
             (large,) = NUMBER.unpack_from(whole, at + node + NODE.size + key_bytes)
             _large(whole, large, last_page)

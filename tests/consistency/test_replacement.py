@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+import lmdb
 import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import replacement
+from hms_cache_proxy.consistency import examination, replacement
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
 from hms_cache_proxy.consistency.guards import Guards, WriteEnding
 from hms_cache_proxy.consistency.mirror import FenceMirror
@@ -316,3 +317,29 @@ def test_a_file_that_aborts_its_process_is_found_when_a_child_has_died(bench: Be
     assert bench.page[Slot.FENCES_REPLACED] == 1
     bench.follow()
     assert bench.served(A)
+
+
+def test_pages_that_lead_back_to_themselves_are_damage(tmp_path: Path) -> None:
+    """They would be followed for ever."""
+    with lmdb.open(str(tmp_path), map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for number in range(2000):
+            txn.put(b"%06d" % number, b"x" * 100)
+    assert examination.damage(tmp_path) is None
+    file = tmp_path / "data.mdb"
+    whole = bytearray(file.read_bytes())
+    metas = (0, examination.PAGE_BYTES)
+    newest = max(metas, key=lambda at: examination.META.unpack_from(whole, at)[-1])
+    records = newest + 16 + 24 + 48
+    padding, flags, depth, *numbers, root = examination.TREE.unpack_from(whole, records)
+    assert depth == 2
+    for deep in (2, 30, 60_000):
+        examination.TREE.pack_into(whole, records, padding, flags, deep, *numbers, root)
+        _, _, _, lower, _ = examination.HEADER.unpack_from(whole, root * examination.PAGE_BYTES)
+        for place in range(examination.HEADER.size, lower, 2):
+            at = root * examination.PAGE_BYTES
+            node = at + int.from_bytes(whole[at + place : at + place + 2], "little")
+            _, _, _, key_bytes = examination.NODE.unpack_from(whole, node)
+            examination.NODE.pack_into(whole, node, root, 0, 0, key_bytes)
+        file.write_bytes(whole)
+        problem = "is in two places" if deep <= examination.DEEPEST else "is beyond the last one, or too deep"
+        assert examination.damage(tmp_path) == f"page {root} {problem}"
