@@ -42,7 +42,7 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
-from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.link import HttpFailure, NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.upstream.replay import named
 from hms_cache_proxy.wire.framing import frame_header
 
@@ -196,7 +196,7 @@ class Client(asyncio.Protocol):
             self._upstream = None
             self._hub.metrics.upstream_connections.dec()
             self._leave_place()
-            kind: UpstreamFailure = getattr(error, "kind", "closed")  # of an HttpFailure
+            kind: UpstreamFailure = error.kind if isinstance(error, HttpFailure) else "closed"
             detail = CLOSED if error is None else str(error)
             self._event(lambda now_ns: self._core.upstream_lost(detail, now_ns, kind, orderly=error is None))
 

@@ -12,25 +12,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.upstream.link import HttpFailure
 from hms_cache_proxy.wire.http_calls import HttpAnswerError, HttpCalls
 
 
-class HttpFailure(ConnectionAbortedError):
-    """Why a connection over HTTP has ended: `cause`."""
-
-    def __init__(self, cause: WireError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-    @property
-    def kind(self) -> Literal["protocol", "status", "refused"]:
-        """How failures are counted. refused: by a status that says that the call has not been done."""
-        if not isinstance(self.cause, HttpAnswerError):
-            return "protocol"
-        return "refused" if self.cause.refused else "status"
+def _failure(cause: WireError) -> HttpFailure:
+    if not isinstance(cause, HttpAnswerError):
+        return HttpFailure(str(cause), "protocol")
+    return HttpFailure(str(cause), "refused" if cause.refused else "status")
 
 
 class HttpStream(asyncio.Protocol, asyncio.Transport):
@@ -70,7 +62,7 @@ class HttpStream(asyncio.Protocol, asyncio.Transport):
                     self._inner.data_received(piece)
             except WireError as answer:
                 self._trouble = answer
-        self._inner.connection_lost(error if self._trouble is None else HttpFailure(self._trouble))
+        self._inner.connection_lost(error if self._trouble is None else _failure(self._trouble))
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()

@@ -11,7 +11,7 @@ import asyncio
 import select
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar, cast
+from typing import Literal, Protocol, TypeVar, cast
 
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.tls import problem
@@ -102,6 +102,15 @@ def keep_alive(transport: asyncio.Transport) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEP_ALIVE.items():
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class HttpFailure(ConnectionAbortedError):
+    """Why a connection over HTTP has ended, and how that is counted. refused: by a status that says that the call has
+    not been done."""
+
+    def __init__(self, text: str, kind: Literal["protocol", "status", "refused"]) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class NoAnswer(UpstreamError):
