@@ -13,6 +13,8 @@
     b"B"                       only with a mark: the rows of all databases
     b"K"                       only a version: constraints were dropped somewhere
     b"R"                       all roles, grants and privileges, on which a user's answers depend
+    b"G"                       only a version: roles, and privileges on everything or on something unknown
+    b"g" cat \\0 db [\\0 table] only a version: privileges on a database, or on a table and its parts
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
     b"p" cat \\0 db \\0 table \\0 name    only in tickets: a partition, by the name that a client gave
     b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
@@ -39,6 +41,8 @@ MARKED = (FUNCTIONS, CATALOGS)
 """Targets that change without an event; a mark of their rows (`Snapshot.marks`) shows the changes."""
 ROLES: Target = b"R"
 """Touched by each change of a role or a privilege through this proxy."""
+WIDE_RIGHTS: Target = b"G"
+"""Touched, beside ROLES, by those of these changes that are not about privileges on named databases and tables."""
 CONSTRAINTS: Target = b"K"
 """Touched by each drop of a table or a constraint. A metastore then also drops constraints of the same names
 elsewhere."""
@@ -110,8 +114,27 @@ def called(catalog: bytes, database_name: bytes, name: bytes, partition_name: by
     return b"p%b\0%b\0%b\0%b" % (catalog, database_name, name, partition_name)
 
 
+def rights(catalog: bytes, database_name: bytes, *table_name: bytes) -> Target:
+    """Privileges on a database, or on a table, its partitions and columns."""
+    return b"g" + SEPARATOR.join((catalog, database_name, *table_name))
+
+
+def rights_on(depends: tuple[Target, ...]) -> tuple[Target, ...]:
+    """The changes of privileges that matter to who reads these databases and tables, if each matters only to what it
+    is about."""
+    return (WIDE_RIGHTS, *(b"g" + target[1:] for target in depends if target[:1] in (b"d", b"t")))
+
+
+def objects(depends: tuple[Target, ...]) -> tuple[Target, ...]:
+    """Those that name something of the cache, and no privileges."""
+    return tuple(target for target in depends if target[:1] not in (b"R", b"G", b"g"))
+
+
 def whole(target: Target) -> Target:
-    """The target without the name of a single partition: a request to reload one becomes a request to reload all."""
+    """The target of a request of which only the beginning is known: one partition becomes all of the table, privileges
+    on one object become those on anything."""
+    if target[:1] == b"g":
+        return WIDE_RIGHTS
     return SEPARATOR.join(target.split(SEPARATOR)[:3]) if target[:1] == b"p" else target
 
 

@@ -175,8 +175,7 @@ class RelayedRead(Pending):
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
-        shown = tuple(one for one in self.depends if one != target.ROLES)  # every reply that is a user's depends on it
-        self.shared.shown(session, shown, now_ns)
+        self.shared.shown(session, target.objects(self.depends), now_ns)  # a user's replies depend on rights, too
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         body = self._kept(reply)

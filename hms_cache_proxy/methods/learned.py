@@ -17,7 +17,7 @@ from typing import Final
 from hms_cache_proxy.cache.replies import ReplyEntry, stand, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.cache.targets import ROLES
+from hms_cache_proxy.cache.targets import ROLES, objects, rights_on
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import LOOKS, Reason
 from hms_cache_proxy.errors import CacheError
@@ -32,8 +32,11 @@ from .effects import RelayedRead
 from .proof import LookNeeded, Rejected
 from .read_call import ReadCall
 from .readers.base import Body, Decline, DependsOnMore, Slices
+from .table import Method
 from .verdicts import MOST_COMPARED_BYTES, CheckedRead, Judged, Verdicts, question, unchanged
 
+SHOWS_RIGHTS: Final = "_with_auth"
+"""How methods end whose replies may show privileges."""
 HEADER_BYTES: Final = 1 << 10
 """More than the header of a reply takes."""
 
@@ -60,7 +63,13 @@ class LearnedDispatcher(Dispatcher):
 
     def _looked_at(self, call: ReadCall) -> tuple[tuple[bytes, ...], Struct | None]:
         depends, args = super()._looked_at(call)
-        return (*depends, ROLES), args
+        return (*depends, *self._rights(call.plan.method, depends)), args
+
+    def _rights(self, method: Method, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The changes of rights that end this read's verdicts."""
+        if self._page[Slot.DIFFERS] & Differs.RIGHTS or method.name.partition("_req")[0].endswith(SHOWS_RIGHTS):
+            return (ROLES,)
+        return rights_on(depends)
 
     def _allowed(
         self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], reason: Reason | None
@@ -131,8 +140,7 @@ class LearnedDispatcher(Dispatcher):
     def _learn(
         self, call: ReadCall, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
     ) -> Serve | Forward | Wait:
-        named = tuple(target for target in depends if target != ROLES)  # no object of the cache
-        return super()._learn(call, named, snapshot, reason)
+        return super()._learn(call, objects(depends), snapshot, reason)
 
     def _showing(self, read: RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
         assert call.judged is not None

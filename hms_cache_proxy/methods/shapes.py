@@ -29,6 +29,8 @@ Path = str
 DEFAULT_DATABASE = b"default"
 MOST_CALLED = 1000
 """Partitions that one write reloads by name; each takes a row in the fences. If it names more, all are reloaded."""
+DATABASE_RIGHTS, TABLE_RIGHTS = 2, (3, 4, 5)
+"""HiveObjectType: of a database; of a table, a partition, a column."""
 PART = 256
 """Elements whose names are read in one part (0.3 ms)."""
 _PLAIN_PATTERN = re.compile(rb"\w+", re.ASCII).fullmatch
@@ -312,6 +314,16 @@ def roles() -> Rule:
     return _Everything(target.ROLES, ())
 
 
+def wide_rights() -> Rule:
+    """Roles, whose privileges may be on anything."""
+    return _Everything(target.WIDE_RIGHTS, ())
+
+
+def rights(on: Path) -> Rule:
+    """Privileges on what a HiveObjectRef names."""
+    return _Rights(on)
+
+
 def catalogs() -> Rule:
     """All catalogs."""
     return _Everything(target.CATALOGS, ())
@@ -376,6 +388,24 @@ def databases(pattern: Path | None = None) -> Rule:
 def each(many: Path, rule: Rule) -> Rule:
     """A rule for every element of a list."""
     return _Each(many, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    on: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [f"{self.on}.{field}" for field in ("objectType", "dbName", "objectName", "catName")]
+
+    def targets(self, row: Any) -> Iterator[bytes]:
+        kind, raw, name, catalog = (get(row, path) for path in self.paths())
+        database, table = names.write_database(raw, catalog), names.write_name(name)
+        if kind == DATABASE_RIGHTS and database:
+            yield target.rights(*database)
+        elif kind in TABLE_RIGHTS and database and table:
+            yield target.rights(*database, table)
+        else:
+            yield target.WIDE_RIGHTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,10 @@ def _constraint(name: str, rows: str) -> Method:
     return _write(name, s.each(rows, s.table("table_db", "table_name", "catName")))
 
 
+def _granted(bag: str) -> s.Rule:
+    return s.each(f"{bag}.privileges", s.rights("hiveObject"))
+
+
 def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
     return (
         s.each(rows, s.table("pktable_db", "pktable_name", "catName")),
@@ -383,15 +387,15 @@ _ROWS: list[Method] = [
     *_some(MethodKind.SESSION, "set_ugi setMetaConf"),
     *_some(MethodKind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
     # Roles and privileges: never served from the cache, but answers that are kept per user depend on them
-    _write("create_role", s.roles()),
-    _write("drop_role", s.roles()),
-    _write("grant_role", s.roles()),
-    _write("revoke_role", s.roles()),
-    _write("grant_revoke_role", s.roles()),
-    _write("grant_privileges", s.roles()),
-    _write("revoke_privileges", s.roles()),
-    _write("grant_revoke_privileges", s.roles()),
-    _write("refresh_privileges", s.roles()),
+    _write("create_role", s.roles(), s.wide_rights()),
+    _write("drop_role", s.roles(), s.wide_rights()),
+    _write("grant_role", s.roles(), s.wide_rights()),
+    _write("revoke_role", s.roles(), s.wide_rights()),
+    _write("grant_revoke_role", s.roles(), s.wide_rights()),
+    _write("grant_privileges", s.roles(), _granted("privileges")),
+    _write("revoke_privileges", s.roles(), _granted("privileges")),
+    _write("grant_revoke_privileges", s.roles(), _granted("request.privileges")),
+    _write("refresh_privileges", s.roles(), s.rights("objToRefresh"), _granted("grantRequest.privileges")),
     *_some(MethodKind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
     *_some(MethodKind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
     # Delegation tokens and master keys

@@ -12,9 +12,11 @@ and
 - otherwise the request, in all its bytes. So it is for listings: one pattern proves nothing about another.
 
 A verdict ends with its time; if the version of anything that the read depends on is above `seq`, the state of the cache
-that was compared; and if the metastore gives this user another answer. ROLES is among these dependencies, so a change
-of a right through the proxy, or through a peer, ends all verdicts: a check whose request left before the change has a
-smaller `seq` than the step that did the change's ticket. Until that step, the change's fence holds hits back.
+that was compared; and if the metastore gives this user another answer. Rights are among these dependencies. So their
+change through the proxy, or through a peer, ends the verdicts that it may concern: a check whose request left before
+the change has a smaller `seq` than the step that did the change's ticket. Until that step, the change's fence holds
+hits back. All verdicts may be concerned (ROLES), unless the metastore's rules are known to be Hive's, by which a
+privilege on an object concerns what is in it (targets.rights_on).
 
 No verdict: nothing is answered. Entries of kept replies without one do not stand either (hot.py).
 

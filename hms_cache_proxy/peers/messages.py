@@ -20,7 +20,7 @@ from hms_cache_proxy.errors import WireError
 MOST_TARGET_BYTES: Final = 1 << 20
 """Targets that are longer together are sent as "everything"."""
 
-KNOWN_TARGETS: Final = frozenset(b"*?DdltFCBKRpqQ")
+KNOWN_TARGETS: Final = frozenset(b"*?DdltFCBKRGgpqQ")
 """The first bytes of the targets of this version (cache/targets.py)."""
 
 

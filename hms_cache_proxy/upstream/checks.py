@@ -18,6 +18,7 @@ from hms_cache_proxy.upstream.service import Declared, ServiceConnection, Unknow
 
 FILTER_HOOK = "hive.metastore.filter.hook"
 PRE_LISTENERS = "hive.metastore.pre.event.listeners"
+AUTHORIZERS = "hive.security.metastore.authorization.manager"  # of AuthorizationPreEventListener
 SERVER_FILTER = "metastore.server.filter.enabled"  # Hive 4; there is no old name
 RAW_STORE = "hive.metastore.rawstore.impl"
 TRANSACTIONAL_LISTENERS = "hive.metastore.transactional.event.listeners"
@@ -40,6 +41,7 @@ LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 _DEFAULTS = {
     FILTER_HOOK: ("org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl",),
     PRE_LISTENERS: ("",),
+    AUTHORIZERS: ("org.apache.hadoop.hive.ql.security.authorization.DefaultHiveMetastoreAuthorizationProvider",),
     SERVER_FILTER: ("false",),
     RAW_STORE: ("org.apache.hadoop.hive.metastore.ObjectStore",),
     TRANSACTIONAL_LISTENERS: ("",),
@@ -66,6 +68,12 @@ _BY_TABLE = frozenset(
     " org.apache.hadoop.hive.ql.security.authorization.plugin.metastore.HiveMetaStoreAuthorizer".split()
 )
 """Hooks and listeners that show a user a table, or do not, and no part of it alone. Ranger works through the last."""
+_BY_RIGHTS = frozenset(
+    "org.apache.hadoop.hive.ql.security.authorization.DefaultHiveMetastoreAuthorizationProvider"
+    " org.apache.hadoop.hive.ql.security.authorization.StorageBasedAuthorizationProvider".split()
+)
+"""Authorizers that ask only for privileges on the object itself, on its database, and on everything; or for none."""
+_RIGHTS_LISTENERS = frozenset(("org.apache.hadoop.hive.ql.security.authorization.AuthorizationPreEventListener",))
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
 _NOT_SET = b"\x01not set"
 
@@ -130,6 +138,14 @@ class UpstreamFacts:
         return not all(hook is not None and _classes(hook) <= _BY_TABLE for hook in hooks)
 
     @property
+    def rights_differ(self) -> bool:
+        """A privilege on one database or table may change what a user sees of others."""
+        hook, listeners, authorizers = (self.settings[name] for name in (FILTER_HOOK, PRE_LISTENERS, AUTHORIZERS))
+        if hook not in _DEFAULTS[FILTER_HOOK] or listeners is None or authorizers is None:
+            return True
+        return not (_classes(listeners) <= _RIGHTS_LISTENERS and _classes(authorizers) <= _BY_RIGHTS)
+
+    @property
     def differs(self) -> Differs:
         """All of the above."""
         found = {
@@ -140,6 +156,7 @@ class UpstreamFacts:
             Differs.AGGREGATES: self.aggregates_differ,
             Differs.EXPRESSIONS: self.expressions_differ,
             Differs.PARTS: self.parts_differ,
+            Differs.RIGHTS: self.rights_differ,
         }
         return Differs(sum(flag for flag, differs in found.items() if differs))
 

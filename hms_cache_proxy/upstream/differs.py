@@ -19,3 +19,4 @@ class Differs(IntFlag):
     AGGREGATES = 16
     EXPRESSIONS = 32
     PARTS = 64
+    RIGHTS = 128

@@ -22,9 +22,11 @@ from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.upstream.serdes import BEFORE_4, SINCE_4
 
 LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+AUTHORIZATION = "org.apache.hadoop.hive.ql.security.authorization"
 DEFAULTS: dict[str, str | None] = {
     checks.FILTER_HOOK: "org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl",
     checks.PRE_LISTENERS: "",
+    checks.AUTHORIZERS: f"{AUTHORIZATION}.DefaultHiveMetastoreAuthorizationProvider",
     checks.SERVER_FILTER: "false",
     checks.RAW_STORE: "org.apache.hadoop.hive.metastore.ObjectStore",
     checks.TRANSACTIONAL_LISTENERS: LISTENER,
@@ -276,3 +278,20 @@ def test_another_list_of_serdes_changes_columns(serdes: str | None) -> None:
 )
 def test_hooks_that_may_tell_parts_of_a_table_apart(settings: dict[str, str | None], differs: bool) -> None:
     assert bool(facts(**settings).differs & Differs.PARTS) is differs
+
+
+@pytest.mark.parametrize(
+    ("settings", "differs"),
+    [
+        ({}, False),
+        ({"PRE_LISTENERS": f"{AUTHORIZATION}.AuthorizationPreEventListener"}, False),
+        ({"AUTHORIZERS": f"{AUTHORIZATION}.StorageBasedAuthorizationProvider"}, False),
+        ({"AUTHORIZERS": f"{AUTHORIZATION}.StorageBasedAuthorizationProvider,my.Authorizer"}, True),
+        ({"AUTHORIZERS": None}, True),
+        ({"FILTER_HOOK": f"{AUTHORIZATION}.plugin.AuthorizationMetaStoreFilterHook"}, True),
+        ({"PRE_LISTENERS": f"{AUTHORIZATION}.plugin.metastore.HiveMetaStoreAuthorizer"}, True),
+        ({"PRE_LISTENERS": None}, True),
+    ],
+)
+def test_rules_by_which_a_privilege_may_matter_elsewhere(settings: dict[str, str | None], differs: bool) -> None:
+    assert bool(facts(**settings).differs & Differs.RIGHTS) is differs

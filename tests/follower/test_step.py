@@ -112,8 +112,10 @@ def test_tickets() -> None:
     assert requested({database}).databases == {T[:2]}
     partitions = requested({table, b"p" + table[1:]})
     assert (partitions.tables, partitions.partitions) == ({T}, {T: None})
-    lists = {targets.databases(b"hive"), targets.tables(*T[:2]), *targets.MARKED, targets.ROLES}
-    assert requested(lists) == Affected(targets=frozenset(lists))
+    lists = {targets.databases(b"hive"), targets.tables(*T[:2]), *targets.MARKED}
+    rights = {targets.ROLES, targets.WIDE_RIGHTS, targets.rights(*T), targets.rights(*T[:2])}
+    for some in (lists, rights):
+        assert requested(some) == Affected(targets=frozenset(some))
     assert requested({targets.ALL}).everything
     assert requested({targets.UNKNOWN}).nothing
     assert requested({b"x"}).everything

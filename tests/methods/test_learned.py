@@ -214,15 +214,59 @@ def test_a_change_of_another_table_does_not(seen: Proxy) -> None:
     assert seen.hit() is not None
 
 
-@pytest.mark.parametrize("target", [targets.ROLES, TARGET, targets.ALL])
+def granted(*names: bytes) -> list[bytes]:
+    """What a change of privileges on these touches."""
+    return [targets.ROLES, targets.rights(*names) if names else targets.WIDE_RIGHTS]
+
+
+@pytest.mark.parametrize("target", [targets.WIDE_RIGHTS, targets.rights(*TABLE), TARGET, targets.ALL])
 def test_a_write_through_the_proxy_ends_it(seen: Proxy, target: bytes) -> None:
-    """A revoke, a change of the table, an unknown method: while it is in flight, and until its reload."""
+    """A role, a privilege, a change of the table, an unknown method: while it is in flight, and until its reload."""
     fence = seen.bench.fences.begin([target], os.getpid())
     assert seen.hit() is None
     seen.bench.fences.finish(fence)
     assert seen.hit() is None
     seen.bench.step(Changes(cursor=12, touched={target}))
     assert seen.hit() is None
+
+
+ELSEWHERE = [(*DATABASE, b"other"), (DATABASE[0], b"elsewhere")]
+
+
+@pytest.mark.parametrize("names", ELSEWHERE)
+def test_privileges_on_something_else_end_nothing_by_hives_rules(seen: Proxy, names: tuple[bytes, ...]) -> None:
+    fence = seen.bench.fences.begin(granted(*names), os.getpid())
+    assert seen.hit() is not None
+    seen.bench.fences.finish(fence)
+    assert seen.hit() is not None
+    seen.bench.step(Changes(cursor=12, touched=set(granted(*names))))
+    assert seen.hit() is not None and seen.told("equal") == 1
+
+
+@pytest.mark.parametrize("names", [*ELSEWHERE, TABLE, DATABASE, ()])
+def test_privileges_on_anything_end_it_by_unknown_rules(proxy: Proxy, equal: bytes, names: tuple[bytes, ...]) -> None:
+    proxy.bench.page[Slot.DIFFERS] = Differs.RIGHTS
+    assert proxy.read(equal) == "verdict" and proxy.hit() is not None
+    fence = proxy.bench.fences.begin(granted(*names), os.getpid())
+    assert proxy.hit() is None
+    proxy.bench.fences.finish(fence)
+    proxy.bench.step(Changes(cursor=12, touched=set(granted(*names))))
+    assert proxy.hit() is None
+
+
+@pytest.mark.parametrize("names", [TABLE, DATABASE, ()])
+def test_privileges_on_it_and_on_what_it_is_in_end_it(seen: Proxy, names: tuple[bytes, ...]) -> None:
+    seen.bench.step(Changes(cursor=12, touched=set(granted(*names))))
+    assert seen.hit() is None
+
+
+def test_replies_that_may_show_privileges_end_with_each_change_of_one(proxy: Proxy) -> None:
+    message = encode_call("get_partitions_with_auth", DATABASE[1].decode(), TABLE[2].decode(), -1, "alice", [])
+    body = spec.encode(spec.result("get_partitions_with_auth")(success=[]))
+    assert proxy.read(body, message=message)
+    assert proxy.hit(message=message) is not None
+    proxy.bench.step(Changes(cursor=12, touched=set(granted(*DATABASE, b"other"))))
+    assert proxy.hit(message=message) is None
 
 
 def test_a_flush_ends_it(seen: Proxy) -> None:
@@ -232,11 +276,14 @@ def test_a_flush_ends_it(seen: Proxy) -> None:
     assert seen.hit() is None
 
 
-def test_a_check_that_left_before_a_revoke_proves_nothing_after_it(proxy: Proxy, equal: bytes) -> None:
+@pytest.mark.parametrize("names", [TABLE, DATABASE, ()])
+def test_a_check_that_left_before_a_revoke_proves_nothing_after_it(
+    proxy: Proxy, equal: bytes, names: tuple[bytes, ...]
+) -> None:
     forward = proxy.asked()
-    fence = proxy.bench.fences.begin([targets.ROLES], os.getpid())
+    fence = proxy.bench.fences.begin(granted(*names), os.getpid())
     proxy.bench.fences.finish(fence)
-    proxy.bench.step(Changes(cursor=12, touched={targets.ROLES}))
+    proxy.bench.step(Changes(cursor=12, touched=set(granted(*names))))
     proxy.answered(forward, equal)
     assert proxy.hit() is None
 

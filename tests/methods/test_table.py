@@ -76,8 +76,41 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     )
     yield "get_all_functions", {}, {t.FUNCTIONS}
     yield "drop_function", {"dbName": b"d", "funcName": b"f"}, {t.FUNCTIONS}
-    yield "revoke_role", {"role": b"r"}, {t.ROLES}
+    yield "revoke_role", {"role": b"r"}, {t.ROLES, t.WIDE_RIGHTS}
+    yield from rights_cases()
     yield "alter_catalog", {"rqst": struct("AlterCatalogRequest", name=b"c")}, {t.CATALOGS}
+
+
+def privileges(*on: spec.Struct | None) -> spec.Struct:
+    return struct("PrivilegeBag", privileges=[struct("HiveObjectPrivilege", hiveObject=one) for one in on])
+
+
+def rights_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+    def ref(kind: int | None, db: bytes | None = None, name: bytes | None = None, **more: object) -> spec.Struct:
+        return struct("HiveObjectRef", objectType=kind, dbName=db, objectName=name, **more)
+
+    table, db = t.rights(HIVE, b"d", b"t"), t.rights(HIVE, b"d")
+    for kind in (3, 4, 5):
+        on = ref(kind, b"D", b"T ", partValues=[b"1"], columnName=b"c")
+        yield "grant_privileges", {"privileges": privileges(on)}, {t.ROLES, table}
+    both = privileges(ref(3, b"@c#d", b"t"), ref(2, b"d"), ref(3, b"d", b"t", catName=b"x"))
+    found = {t.ROLES, t.rights(b"c", b"d", b"t"), db, t.rights(b"x", b"d", b"t")}
+    yield "revoke_privileges", {"privileges": both}, found
+    for one in (ref(1), ref(6, b"d", b"t"), ref(None, b"d", b"t"), ref(3, b"d"), ref(2), None):
+        request = struct("GrantRevokePrivilegeRequest", privileges=privileges(ref(2, b"d"), one))
+        yield "grant_revoke_privileges", {"request": request}, {t.ROLES, db, t.WIDE_RIGHTS}
+    request = struct("GrantRevokePrivilegeRequest", privileges=privileges(ref(2, b"d")))
+    refreshed = {"objToRefresh": ref(5, b"d", b"t"), "authorizer": b"a", "grantRequest": request}
+    yield "refresh_privileges", refreshed, {t.ROLES, table, db}
+    yield "refresh_privileges", {"grantRequest": request}, {t.ROLES, t.WIDE_RIGHTS, db}
+
+
+def test_many_privileges() -> None:
+    """Of a request of which only the beginning is there, the rest may be about anything."""
+    on = struct("HiveObjectRef", objectType=3, dbName=b"d", objectName=b"t")
+    message = spec.encode(spec.args("grant_privileges")(privileges=privileges(*[on] * 10)))
+    found = Plan(METHODS["grant_privileges"]).targets_of_beginning(message[:-20], 0)
+    assert set(found) == {t.ROLES, t.WIDE_RIGHTS}
 
 
 @pytest.mark.parametrize(("method", "arguments", "expected"), list(cases()))

@@ -30,6 +30,8 @@ USERS = (OWNER, OTHER)
 TABLES = tuple(f"d.{table}" for table in ("a", "b", "parts"))
 METHODS = ("get_table", "get_table_req", "get_fields", "get_partition_by_name")
 READS_A_CHANGE = 100
+OTHERS_METHOD = "get_table_objects_by_name_req"  # which nobody else asks
+OTHERS_GRANTS = 60
 TTL_S = 20.0
 HITS = [(method, "hit") for method in METHODS]
 EVERYTHING, TABLE = 1, 3  # HiveObjectType
@@ -73,12 +75,12 @@ class Grants(Rights):
                 straight.do("grant_privileges", privileges=_select(user, what))
 
     def set(self, user: str, what: str, state: str, column: str = "") -> None:
-        """A change through the proxy ends all verdicts before its reply is passed on."""
+        """A change through the proxy ends the table's verdicts before its reply is passed on."""
         through_the_proxy = self._draw.random() < 0.5
         self._caller = self._proxied if through_the_proxy else self._straight
         super().set(user, what, state, column)
         if through_the_proxy:
-            self.ended()
+            self.ended(what)
 
     def _apply(self, user: str, what: str) -> None:
         call = "revoke_privileges" if (user, what) in self.restricted else "grant_privileges"
@@ -145,6 +147,7 @@ class Place(NamedTuple):
     readers: list[Reader]
     rights: Rights
     draw: Random
+    admin: Oracle  # through the proxy
 
 
 @pytest.fixture(params=MANAGERS)
@@ -171,7 +174,7 @@ def place(
         readers = [Reader(user, one, rights) for user, one in zip(USERS, connections, strict=True)]
         for reader in readers:
             reader.connection.do("set_ugi", user_name=reader.user.encode(), group_names=[])
-        yield Place(proxy, readers, rights, draw)
+        yield Place(proxy, readers, rights, draw, proxied)
 
 
 @pytest.mark.timeout(1800)
@@ -183,6 +186,7 @@ def test_two_users(place: Place) -> None:
             place.rights.set(*pair, SHOWN if pair in place.rights.restricted else REFUSED)
         draw.choice(place.readers).read(draw.choice(METHODS), draw.choice(TABLES))
     _a_right_that_is_taken_away_ends(place)
+    _grants_on_another_table_end_nothing(place)
     hits = sum(count for (method, how, _), count in place.proxy.requests().items() if (method, how) in HITS)
     print(f"{hits:.0f} hits; refused: {[reader.refused for reader in place.readers]}")
     assert hits > 0 and any(reader.refused for reader in place.readers)
@@ -199,3 +203,16 @@ def _a_right_that_is_taken_away_ends(place: Place) -> None:
     place.rights.set(reader.user, what, REFUSED)
     while reader.read("get_table", what) == SHOWN:
         pass
+
+
+def _grants_on_another_table_end_nothing(place: Place) -> None:
+    """Each read comes behind such a grant through the proxy. Only time ends its verdict, every quarter of a minute."""
+    reader, what, other = place.readers[0], "d.a", "d.b"
+    place.rights.set(reader.user, what, SHOWN)
+    reader.connection.ask(OTHERS_METHOD, **arguments(OTHERS_METHOD, what, b""))
+    for number in range(OTHERS_GRANTS):
+        place.admin.do("grant_privileges", privileges=_select(f"somebody{number}", other))
+        reader.connection.ask(OTHERS_METHOD, **arguments(OTHERS_METHOD, what, b""))
+    counted = {how: number for (method, how, _), number in place.proxy.requests().items() if method == OTHERS_METHOD}
+    print(f"reads behind {OTHERS_GRANTS} grants on another table: {counted}")
+    assert counted["hit"] > OTHERS_GRANTS / 2
