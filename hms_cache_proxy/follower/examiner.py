@@ -77,9 +77,8 @@ class Examiner:
         self._wanted.set()
 
     def _run(self) -> None:
-        pause_s = (
-            None if self._database_uuid is None else RETRY_INTERVAL_S
-        )  # the latter if a bug has ended the last one
+        ended_by_a_bug = self._database_uuid is not None
+        pause_s = RETRY_INTERVAL_S if ended_by_a_bug else None
         while not self._stopping.is_set():
             self._wanted.wait(pause_s)
             self._wanted.clear()

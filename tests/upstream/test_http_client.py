@@ -18,8 +18,7 @@ from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.mechanism import LoginFailed
 from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
-from hms_cache_proxy.upstream.link import HttpFailure
-from hms_cache_proxy.upstream.link import UpstreamLink, connect
+from hms_cache_proxy.upstream.link import HttpFailure, UpstreamLink, connect
 from hms_cache_proxy.upstream.prober import probe
 from hms_cache_proxy.upstream.service import ServiceConnection
 from hms_cache_proxy.wire.message import MessageType, message_header
