@@ -14,6 +14,7 @@ Owner: the worker's loop.
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -145,14 +146,14 @@ class Door:
         return self._serve()
 
     async def _first(self, taken: socket.socket) -> Transport | None:
-        """What the client speaks; None: it closed without a word."""
+        """What the client speaks; None: it closed before that was known."""
         while True:
             await self._readable(taken)
-            first = taken.recv(DETECT_BYTES, socket.MSG_PEEK)
-            found = detect(first)
+            ended = _sends_no_more(taken)  # asked first: then no bytes are still to come
+            found = detect(taken.recv(DETECT_BYTES, socket.MSG_PEEK))
             if found is not NEED_MORE:
                 return found
-            if not first:
+            if ended:
                 return None
             await asyncio.sleep(AGAIN_S)
 
@@ -223,6 +224,13 @@ class Door:
     def _audit(self, peer: str, transport: str, why: str) -> None:
         if self.audit_log is not None:
             self.audit_log.event("connection_refused", peer, transport, why=why)
+
+
+def _sends_no_more(taken: socket.socket) -> bool:
+    """Has the client closed its side of the connection? What it has sent may still be there."""
+    poll = select.poll()
+    poll.register(taken, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def _peer(taken: socket.socket) -> str:

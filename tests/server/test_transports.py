@@ -179,3 +179,22 @@ def test_what_is_not_named_is_not_answered(place: Place, tmp_path: Path) -> None
 
     with opened(tmp_path) as bench:
         uvloop.run(compared(bench))
+
+
+@pytest.mark.parametrize("said", [b"", b"P", b"\0\0"])
+def test_a_client_that_leaves_after_its_first_bytes_keeps_no_place(tmp_path: Path, said: bytes) -> None:
+    """Else it would keep one of `security.max_handshakes` until its time is over."""
+    security = replace(load().security, transports=("plain", "http"), handshake_timeout_s=3600)
+
+    async def admitted(bench: Bench, taken: socket.socket) -> None:
+        hub = hub_of(bench, place_of_nothing)
+        door = Door(security, None, None, lambda: Client(hub), bench.metrics)
+        await asyncio.wait_for(door.admit(taken), SOON_S)
+        assert taken.fileno() == -1
+
+    with opened(tmp_path) as bench, ScriptedMetastore() as place_of_nothing, socket.create_server(("", 0)) as listener:
+        with socket.create_connection(listener.getsockname()) as client:
+            client.sendall(said)
+        taken, _ = listener.accept()
+        taken.setblocking(False)
+        uvloop.run(admitted(bench, taken))
