@@ -84,8 +84,17 @@ class Struck:
 
     @property
     def late(self) -> bool:
-        """Later than is allowed, on a machine that is so slow. (A request's timeout is by the clock everywhere.)"""
-        allowed_s = (RECOVERY_S + KINDS[self.kind].grace_s) * self.slowdown + REQUEST_TIMEOUT_S * self.fenced
+        """Later than is allowed on a machine that is so slow."""
+        return self._takes_longer(self.slowdown)
+
+    @property
+    def late_by_the_clock(self) -> bool:
+        """Later than is allowed on a usual machine."""
+        return self._takes_longer(1.0)
+
+    def _takes_longer(self, slowdown: float) -> bool:
+        """A request's timeout is by the clock on any machine."""
+        allowed_s = (RECOVERY_S + KINDS[self.kind].grace_s) * slowdown + REQUEST_TIMEOUT_S * self.fenced
         return self.recovery_s is None or self.recovery_s > allowed_s
 
 
@@ -184,11 +193,13 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
 
 
 def judge_latencies(outcome: Outcome, pulses: Sequence[Pulse], slowdown: Slowdown, began_s: float) -> None:
-    """Of steady reads: while nothing is broken, and while clients misbehave. What else disturbs the machine then more
-    than in calm is allowed for."""
+    """Of steady reads: from begin to end while nothing is broken, and those that begin while clients misbehave. What
+    disturbs the machine then more than in calm is allowed for."""
     took: dict[str, list[float]] = defaultdict(list)
     for call in (call for pulse in pulses for call in pulse.reads):
-        if kind := during(outcome.struck, call.began_s - began_s):
+        at_s = call.began_s - began_s
+        kind = during(outcome.struck, at_s)
+        if kind is not None and (kind != CALM or during(outcome.struck, at_s + call.took_s) == CALM):
             took[kind].append(call.took_s)
     factors: dict[str, list[Measured]] = defaultdict(list)
     for one in slowdown.measured:
@@ -252,9 +263,12 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
     outcome.counts |= {
         "reads": checker.reads,
         "writes": workload.counts["writes"],
-        "increments": sum(counter.increments for counter in workload.counters),
+        "increments": workload.counts["increments"],
         "objects under a lost write": workload.retirements,
         "recoveries behind a lost write to anything": sum(one.fenced for one in outcome.struck),
+        "recoveries that a usual machine would have to make sooner": sum(
+            one.late_by_the_clock for one in outcome.struck
+        ),
         "answers excused, of Hive without a database": checker.excused,
         "steady reads": sum(len(pulse.reads) for pulse in pulses),
         "hits": sum(side_hits(world)),

@@ -1,12 +1,15 @@
-"""When a recovery is late."""
+"""When a recovery is late, and when reads are slow."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 
 from tests.torture.faults import every
-from tests.torture.pulse import Signs
-from tests.torture.run import RECOVERY_S, Struck
+from tests.torture.pulse import Call, Signs
+from tests.torture.run import CALM, RECOVERY_S, Outcome, Struck, judge_latencies
+from tests.torture.slowdown import Measured
 from tests.torture.world import REQUEST_TIMEOUT_S
 
 SOON = Signs({"read": 0.3, "write": 0.5, "hit": 0.6}, {})
@@ -39,3 +42,35 @@ def test_a_busy_machine_gets_more_time() -> None:
     assert struck(RECOVERY_S * 1.5, {"miss starting": 1.0}).late
     assert not struck(RECOVERY_S * 1.5, {"miss starting": 1.0}, slowdown=2.0).late
     assert struck(None, {}, slowdown=100.0).late
+
+
+def test_what_is_late_by_the_clock_is_counted_whatever_the_machine() -> None:
+    slow = struck(RECOVERY_S * 1.5, {"miss starting": 1.0}, slowdown=2.0)
+    assert slow.late_by_the_clock and not slow.late
+    assert not struck(RECOVERY_S - 0.1, {}, slowdown=2.0).late_by_the_clock
+
+
+def test_reads_that_a_fault_interrupts_are_no_reads_in_calm() -> None:
+    """Else what is slow for the fault would hide what is slow for misbehaving clients."""
+    assert every(["slow_readers"])["slow_readers"].clients
+    strikes = [
+        Struck("kill_workers", 10.0, 1.0, 2.0, 1.0, []),
+        Struck("slow_readers", 20.0, 5.0, 1.0, 1.0, []),
+    ]
+    reads = [Call(5.0, 0.1), Call(9.9, 3.0), Call(11.0, 4.0), Call(15.0, 0.1), Call(22.0, 0.2), Call(24.9, 0.4)]
+    outcome = Outcome(struck=strikes)
+    slowdown = SimpleNamespace(at_start=1.0, measured=[Measured(1.0, 1.1), Measured(21.0, 21.1)])
+    judge_latencies(outcome, [SimpleNamespace(reads=reads)], slowdown, 0.0)  # type: ignore[arg-type, list-item]  # parts
+    assert outcome.p99_ms == {CALM: 100.0, "slow_readers": 200.0}
+    assert outcome.slow == []
+    assert outcome.slowdown.keys() == {"at the start", "in the mean", "during calm", "during slow_readers"}
+    assert list(outcome.slowdown.values()) == pytest.approx([1.0] * 4)
+
+
+@pytest.mark.parametrize(("factor", "judged"), [(1.0, True), (2.0, True), (4.0, False)])
+def test_slow_reads_are_judged_by_how_much_slower_the_machine_was_than_in_calm(factor: float, judged: bool) -> None:
+    outcome = Outcome(struck=[Struck("slow_readers", 20.0, 5.0, 1.0, 1.0, [])])
+    reads = [Call(5.0, 0.01), Call(22.0, 0.1)]
+    slowdown = SimpleNamespace(at_start=1.0, measured=[Measured(1.0, 1.1), Measured(21.0, 21.0 + 0.1 * factor)])
+    judge_latencies(outcome, [SimpleNamespace(reads=reads)], slowdown, 0.0)  # type: ignore[arg-type, list-item]  # parts
+    assert bool(outcome.slow) is judged

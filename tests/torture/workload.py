@@ -232,6 +232,7 @@ class TortureWorkload(Workload):
             counter.register.write(client, version + 1)
             with counter.lock:
                 counter.increments += 1
+            self.count("increments")
             writing = False
             connections.get(self.ports[0]).unlock(UnlockRequest(lockid=answer.lockid))
         except LOST as error:
