@@ -133,7 +133,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("where",),
         "worker",
-        "Errors in this program that it survived: a connection was closed, or a step was repeated.",
+        "Errors in this program that it survived: a connection was closed, a step repeated, or a task started again.",
     ),
     Metric(
         "hms_proxy_peers",
