@@ -40,6 +40,7 @@ from hms_cache_proxy.cache.environment import (
 )
 from hms_cache_proxy.cache.layout import version_key
 from hms_cache_proxy.cache.lock_file import MAX_READERS
+from hms_cache_proxy.cache.targets import UNKNOWN as ANYTHING
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError
 
@@ -52,6 +53,8 @@ _FENCE: Final = Struct(">BQQIQ")
 NUMBER: Final = Struct(">Q")
 LOCK_ID: Final = Struct(">q")
 _LENGTH: Final = Struct(">H")
+LONGEST_BYTES: Final = 0xFFFF
+"""Of a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,7 @@ def shared_ticket(txn: Any, meta: Counters, targets: Sequence[Target]) -> int | 
 
 def take_ticket(txn: Any, targets: Sequence[Target]) -> int:
     """A ticket for these targets. Its number is assigned in the caller's write transaction."""
+    targets = storable(targets)
     meta = counters(txn)
     shared = shared_ticket(txn, meta, targets)
     if shared is not None:
@@ -245,9 +249,15 @@ def forget_ticket(txn: Any, key: bytes) -> None:
     txn.delete(key)
 
 
+def storable(targets: Sequence[Target]) -> Sequence[Target]:
+    """The targets as a row can have them. No metastore has anything with so long a name, but a client may ask for it:
+    what that does is unknown."""
+    return [target if len(target) <= LONGEST_BYTES else ANYTHING for target in targets]
+
+
 def pack_targets(targets: Sequence[Target]) -> bytes:
     """Packs targets, each with its length."""
-    return b"".join(_LENGTH.pack(len(target)) + target for target in targets)
+    return b"".join(_LENGTH.pack(len(target)) + target for target in storable(targets))
 
 
 def unpack_targets(row: bytes) -> tuple[Target, ...]:

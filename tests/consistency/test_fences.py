@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.environment import condemned
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows
@@ -104,6 +105,17 @@ def test_a_write_from_its_leaving_to_its_reload(store: FenceStore, mirror: Fence
     store.done(last)
     assert not mirror.active([A], last)
     assert (store.read()[1], store.pending_tickets()[1]) == ({}, set()), "nothing waits"
+
+
+def test_a_name_that_is_longer_than_any(store: FenceStore, mirror: FenceMirror, tmp_path: Path) -> None:
+    """Everything is fenced until its write is over, and no row is left behind."""
+    fence = store.begin([A, b"thive\0db\0" + b"x" * 70_000], ME)
+    assert mirror.active((B,), 0)
+    store.finish(fence)
+    assert follow(store)
+    assert not mirror.active((A, B), store.pending_tickets()[0])
+    assert not store.pending_tickets()[1]
+    assert condemned(tmp_path / "fences") is None
 
 
 def test_everything(store: FenceStore, mirror: FenceMirror) -> None:
