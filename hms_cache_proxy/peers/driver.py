@@ -36,6 +36,7 @@ from hms_cache_proxy.peers.cancellations import PeerCancellations
 from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
+from hms_cache_proxy.peers.notices import PeerNotices
 from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.peers.terms import (
@@ -59,6 +60,8 @@ DIAL_S = 3.0
 IDENTITY_S = 0.05
 REPORT_S = 1.0
 CANCELLED_S = 0.25
+MOST_GREETING = 64
+"""Connections at once from whoever has not shown that it knows the secret."""
 
 log = structlog.get_logger()
 
@@ -90,6 +93,10 @@ class PeersProcess:
         hold_ns = config.upstream_options.request_timeout_ns
         self._fences = PeerFences(paths.fences(config), page, self.incarnation, hold_ns=hold_ns)
         self._wires: dict[int, PeerWire] = {}
+        self._greeting: dict[int, PeerWire] = {}
+        """Accepted connections whose handshake is not over, in their order."""
+
+        self._notices = PeerNotices()
         self._links = 0
         self._desk = WorkerDesk()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -238,6 +245,15 @@ class PeersProcess:
         self._links += 1
         return PeerWire(self, self._links, None)
 
+    def connected(self, wire: PeerWire) -> None:
+        """A connection is open, and its handshake begins. Of too many that are accepted, the oldest has had the most
+        time."""
+        if wire.address is not None:
+            return
+        if len(self._greeting) >= MOST_GREETING:
+            self._greeting.pop(next(iter(self._greeting))).close("too many connections have not greeted")
+        self._greeting[wire.link] = wire
+
     async def _dial(self, address: str) -> None:
         assert self._fleet is not None
         self._links += 1
@@ -253,6 +269,7 @@ class PeersProcess:
     def opened(self, wire: PeerWire, incarnation: bytes) -> None:
         """A handshake is over."""
         assert self._fleet is not None
+        self._greeting.pop(wire.link, None)
         self._wires[wire.link] = wire
         if wire.address is None:
             self._fleet.accepted(wire.link, incarnation, boottime_ns())
@@ -272,9 +289,11 @@ class PeersProcess:
         if self._wires.pop(wire.link, None) is not None:
             self._fleet.closed(wire.link, boottime_ns())
         elif not wire.greeted and wire.address is not None:
+            self._notices.say("a peer does not greet", wire.address, problem, boottime_ns())
             self._fleet.dial_failed(wire.address, problem, boottime_ns())
         elif not wire.greeted:
-            log.warning("a peer was turned away", reason=problem)
+            self._greeting.pop(wire.link, None)
+            self._notices.say("a peer was turned away", wire.remote_host, problem, boottime_ns())
         self._carry_out()
 
     # workers
@@ -316,7 +335,7 @@ class PeersProcess:
                 if self._cancelled is not None:
                     self._cancelled.told(records, unix_ms())
             case TellPeer(event, address, reason):
-                log.warning(event, address=address, reason=reason)
+                self._notices.say(event, address, reason, boottime_ns())
 
     def _addressed(self, wire: PeerWire, message: PeerMessage) -> PeerMessage:
         """A hello names this proxy as the other one can reach it."""

@@ -202,7 +202,9 @@ class Fleet:
             self._commands.append(ClosePeer(link, "it is this proxy itself"))
             self._decide(now_ns)
             return
-        if any(other.incarnation == incarnation for other in self.following.values()):
+        elsewhere = next((one for one in self.following.values() if one.incarnation == incarnation), None)
+        if elsewhere is not None:
+            place.answered |= elsewhere.current
             self._commands.append(ClosePeer(link, "it is followed at another address"))
             self._decide(now_ns)
             return
@@ -276,6 +278,7 @@ class Fleet:
         if isinstance(message, RefusedPeer):
             reason = message.reason.decode(errors="replace")
             self._commands.append(TellPeer("a peer refuses this proxy", self._address_of(following), reason))
+            self.roster.refused(following.link, reason)
             self._close(following.link, reason, now_ns)
             return
         was_current = following.current

@@ -33,8 +33,11 @@ from hms_cache_proxy.peers.messages import (
     Welcome,
     understood,
 )
-from hms_cache_proxy.peers.terms import CancelTokens, PeerCommand, PeerRecords, SendToPeer, WakeFollower
+from hms_cache_proxy.peers.terms import SECOND, CancelTokens, PeerCommand, PeerRecords, SendToPeer, WakeFollower
 from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
+
+LONGEST_LEASE_NS = 60 * SECOND
+"""No version gives a longer one."""
 
 MOST_ASKED = 16
 """Questions for a lease that are remembered until they are answered."""
@@ -145,4 +148,4 @@ class Following:
 
     def lasts_until(self, message: LeaseGiven, now_ns: int) -> int:
         """A lease counts from the question: when the answer was sent is not known here."""
-        return message.asked_ns + message.duration_ns
+        return message.asked_ns + min(message.duration_ns, LONGEST_LEASE_NS)

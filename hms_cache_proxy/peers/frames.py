@@ -123,6 +123,11 @@ class Handshake:
         if role is PeerRole.DIALLER:
             self.out = self._transcript = _FIRST.pack(MAGIC, LOWEST_VERSION, VERSION, nonce, incarnation)
 
+    @property
+    def begun(self) -> bool:
+        """Has the first message been sent or received?"""
+        return self._transcript != b""
+
     def received(self, data: bytes) -> Greeted | None:
         """None: more is to come. WireError: the peer may not speak here."""
         self.out = b""

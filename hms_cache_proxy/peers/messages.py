@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
 from hms_cache_proxy.errors import WireError
 
 MOST_TARGET_BYTES: Final = 1 << 20
@@ -30,6 +31,11 @@ class Origin:
 
     incarnation: bytes
     number: int
+
+    @property
+    def possible(self) -> bool:
+        """Can it name a write at all?"""
+        return len(self.incarnation) == INCARNATION_BYTES and self.number >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,7 @@ PeerMessage = (
     | TokensCancelled
 )
 
-_FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
+FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
     (1, Hello, "bbbi"),
     (2, Welcome, ""),
     (3, RefusedPeer, "b"),
@@ -209,8 +215,8 @@ _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
 _SINCE: Final[dict[type[Any], int]] = {TokensCancelled: 2}
 """The first versions of the protocol that have these; 1 has the others."""
 
-_BY_KIND: Final = {kind: (form, layout) for kind, form, layout in _FORMS}
-_KINDS: Final = {form: (kind, layout, tuple(field.name for field in fields(form))) for kind, form, layout in _FORMS}
+_BY_KIND: Final = {kind: (form, layout) for kind, form, layout in FORMS}
+_KINDS: Final = {form: (kind, layout, tuple(field.name for field in fields(form))) for kind, form, layout in FORMS}
 _NUMBER: Final = Struct(">q")
 _LENGTH: Final = Struct(">I")
 
@@ -258,6 +264,8 @@ def decode(data: bytes) -> PeerMessage:
     if reading.at != len(data):
         raise WireError("a peer's message is longer than its kind allows")
     message: PeerMessage = form(*values)
+    if isinstance(message, FenceRaised | FenceLifted) and not message.origin.possible:
+        raise WireError("a peer tells of a write that no proxy can have")
     return message
 
 

@@ -94,7 +94,8 @@ class PeerRoster:
         return next((place for place in self.places.values() if place.incarnation == incarnation), None)
 
     def greeted(self, incarnation: bytes, address: str, now_ns: int) -> list[bytes]:
-        """An incarnation says hello, and names its address. Returns its predecessors there."""
+        """An incarnation says hello, and names its address. Returns its predecessors there. An address of the list
+        stays required whoever names it: two members may name the same one, by mistake or behind their machines."""
         new = incarnation not in self.greetings
         if new:
             self.greetings[incarnation] = PeerGreeting(incarnation, address, now_ns, now_ns)
@@ -111,7 +112,7 @@ class PeerRoster:
         if place is not None and place.incarnation not in (incarnation, self._own):
             if place.incarnation is not None and place.incarnation not in before:
                 before.append(place.incarnation)
-            place.incarnation, place.answered = incarnation, False
+            place.incarnation, place.answered = None, False  # who is there now, a handshake with that address shows
         return before
 
     def answered_at(self, address: str, incarnation: bytes) -> bytes | None:
@@ -176,3 +177,9 @@ class PeerRoster:
             place.dialling, place.problem = False, problem
             place.dial_after_ns = now_ns + place.pause_ns
             place.pause_ns = min(2 * place.pause_ns, LAST_DIAL_NS)
+
+    def refused(self, link: int, reason: str) -> None:
+        """Who is at the other end of this connection wants nothing of this proxy: it is dialled seldom."""
+        for place in self.places.values():
+            if place.link == link:
+                place.problem, place.pause_ns = reason, LAST_DIAL_NS

@@ -33,6 +33,10 @@ class PeerEvents(Protocol):
     secret: bytes
     incarnation: bytes
 
+    def connected(self, wire: PeerWire) -> None:
+        """A connection is open, and its handshake begins."""
+        ...
+
     def opened(self, wire: PeerWire, incarnation: bytes) -> None:
         """A handshake is over."""
         ...
@@ -67,6 +71,7 @@ class PeerWire(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close, "no handshake in time")
         self._transport.write(self._handshake.out)
+        self._events.connected(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -105,6 +110,11 @@ class PeerWire(asyncio.Protocol):
         """The address of this machine on this connection."""
         return str(self._transport.get_extra_info("sockname")[0])
 
+    @property
+    def remote_host(self) -> str:
+        """The address of the other machine."""
+        return str((self._transport.get_extra_info("peername") or ("unknown",))[0])
+
     def close(self, problem: str) -> None:
         """Close after what was sent has left, or has had time to."""
         self._problem = self._problem or problem
@@ -117,7 +127,14 @@ class PeerWire(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
         self._timer.cancel()
-        self._events.ended(self, self._problem or (str(error) if error is not None else "it closed the connection"))
+        self._events.ended(self, self._problem or (str(error) if error is not None else self._closed_by_peer()))
+
+    def _closed_by_peer(self) -> str:
+        if self.greeted:
+            return "it closed the connection"
+        if self._handshake.begun:
+            return "it closed the connection during the handshake: it may have another peer_secret"
+        return "it closed the connection without a word"
 
 
 class WorkerWire(asyncio.Protocol):

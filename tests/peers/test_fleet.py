@@ -328,6 +328,14 @@ def test_another_metastore_is_refused(member: Member) -> None:
     assert ClosePeer(1, "why") in member.got(1, RefusedPeer(b"why"))
 
 
+def test_who_refuses_this_proxy_is_dialled_seldom(member: Member) -> None:
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    member.got(1, RefusedPeer(b"why"))
+    assert [one["problem"] for one in member.fleet.report(member.now_ns)] == ["why"]
+    assert not of(DialPeer, member.after(1))
+    assert of(DialPeer, member.after(2)) == [DialPeer("other:1")]
+
+
 def test_its_own_address(member: Member) -> None:
     member.listed("own:1", "other:1")
     member.fleet.dialled(1, "own:1", OWN, member.now_ns)
@@ -339,14 +347,32 @@ def test_its_own_address(member: Member) -> None:
 
 
 def test_one_member_at_two_addresses(member: Member) -> None:
-    """It is followed at one of them, and not dialled at the other again and again."""
+    """It is followed at one of them, and not dialled at the other again and again. It has answered at both."""
     member.followed()
     assert DialPeer("alias:1") in member.listed("other:1", "alias:1")
+    assert not member.fleet.writes_leave
     member.fleet.dialled(7, "alias:1", OTHER, member.now_ns)
+    assert member.fleet.writes_leave
     assert of(ClosePeer, member.take()) == [ClosePeer(7, "it is followed at another address")]
     assert not of(DialPeer, member.after(1))
     member.fleet.closed(1, member.now_ns)
     assert {DialPeer("other:1"), DialPeer("alias:1")} & set(of(DialPeer, member.after(3)))
+
+
+def test_who_answers_at_an_address_that_a_newcomer_names_is_seen_there(member: Member) -> None:
+    """Two members may name the same address, such as that of their containers on two machines. The one that answered
+    there may have been cut off; nobody has seen that it has ended."""
+    member.listed("other:1", "third:1")
+    member.followed()
+    member.follows(link=2, incarnation=THIRD)
+    member.fleet.dialled(3, "third:1", THIRD, member.now_ns)
+    asked = of(SendToPeer, member.got(3, Welcome(), Replayed(3)))[-1]
+    assert isinstance(asked, SendToPeer) and isinstance(asked.message, LeaseAsked)
+    commands = member.got(3, LeaseGiven(asked.message.asked_ns, 2 * S, 3))
+    assert not of(ServeUntil, commands) and not member.fleet.serves_until(member.now_ns), "other:1 has not answered"
+    member.after(0.2)
+    member.followed(link=4)
+    assert member.fleet.serves_until(member.now_ns) > member.now_ns
 
 
 def test_an_orderly_stop(member: Member) -> None:

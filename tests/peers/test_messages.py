@@ -42,10 +42,10 @@ EVERY = (
     (Welcome(), "02"),
     (RefusedPeer(b"no"), "03 00000002 6e6f"),
     (
-        FenceRaised(b"i", 7, (b"*", b"F")),
-        "04 00000001 69 0000000000000007 00000002 00000001 2a 00000001 46",
+        FenceRaised(b"i" * 16, 7, (b"*", b"F")),
+        "04 00000010" + "69" * 16 + "0000000000000007 00000002 00000001 2a 00000001 46",
     ),
-    (FenceLifted(b"i", 7, 1), "05 00000001 69 0000000000000007 0000000000000001"),
+    (FenceLifted(b"i" * 16, 7, 1), "05 00000010" + "69" * 16 + "0000000000000007 0000000000000001"),
     (Replayed(1), "06 0000000000000001"),
     (MissedTargets(()), "07 00000000"),
     (FenceOwed((b"R",)), "08 00000001 00000001 52"),
@@ -76,6 +76,12 @@ def test_each_message(message: messages.PeerMessage, data: str) -> None:
 def test_whatever_arrives_is_a_message_or_an_error(data: bytes) -> None:
     with contextlib.suppress(WireError):
         assert encode(decode(data)) == data
+
+
+@pytest.mark.parametrize("message", [FenceRaised(b"i" * 15, 1, ()), FenceLifted(b"i" * 16, -1, 1)])
+def test_writes_that_no_proxy_has(message: messages.PeerMessage) -> None:
+    with pytest.raises(WireError, match="no proxy can have"):
+        decode(encode(message))
 
 
 def test_targets_of_an_unknown_kind_are_everything() -> None:

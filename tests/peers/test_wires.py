@@ -26,6 +26,9 @@ class Events:
         self.wire: asyncio.Future[PeerWire] = loop.create_future()
         self.problem: asyncio.Future[str] = loop.create_future()
 
+    def connected(self, wire: PeerWire) -> None:
+        pass
+
     def opened(self, wire: PeerWire, incarnation: bytes) -> None:
         self.wire.set_result(wire)
 
