@@ -143,7 +143,7 @@ class FenceBarrier:
             self.fences.cancel(mark)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RelayedRead(Pending):
     """A relayed read. It sets floors for what it showed; its reply is kept if `key` is given."""
 

@@ -147,6 +147,8 @@ class ProtectedDecider:
         """From now on, these settings."""
         self.forget()
         self._settings = settings
+        self._refuses = settings.refuses
+        self._limits = bool(settings.calls_per_user or settings.calls_per_address)
         self._no_writes = DatabaseGlobs(settings.refuse_writes)
         self._no_reads = DatabaseGlobs(settings.refuse_reads)
 
@@ -173,24 +175,26 @@ class ProtectedDecider:
         patient: bool = False,
     ) -> Decision:
         """A refusal, a Wait, or what `inner` decides."""
+        if not self._refuses and not self._limits:
+            decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
+            return self._shifted(decision) if isinstance(decision, Wait) else decision
+        if not self._refuses:
+            return self._decide(session, header, message, now_ns, complete=complete, patient=patient)
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        if self._settings.refuses:
-            return decided(decide, header, message, complete=complete)
-        return decide()
+        return decided(decide, header, message, complete=complete)
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
     ) -> Decision:
         found = plan(header.name)
-        if self._settings.refuses and header.type is MessageType.CALL:
+        if self._refuses and header.type is MessageType.CALL:
             refused = self._refused(found, header, message, complete)
             if refused is not None:
                 return refused
         decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
         if isinstance(decision, Wait):
             return self._shifted(decision)
-        settings = self._settings
-        if not (settings.calls_per_user or settings.calls_per_address):
+        if not self._limits:
             return decision
         placed = self._placed(decision, session, found, header, now_ns)
         assert placed is not None, "only a step of Work has no result"

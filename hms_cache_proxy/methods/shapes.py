@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Protocol
 
 from hms_cache_proxy.cache import targets as target
@@ -50,18 +51,22 @@ class Rule(Protocol):
 
 def get(row: Any, path: Path | None) -> Any:
     """The value at a path without lists; None where a step is absent."""
-    if path is None:
-        return None
-    for step in _steps(path):
-        if row is None:
-            return None
-        row = getattr(row, step)
-    return row
+    return None if path is None or row is None else _getter(path)(row)
 
 
 @cache
-def _steps(path: Path) -> tuple[str, ...]:
-    return tuple(path.split("."))
+def _getter(path: Path) -> Callable[[Any], Any]:
+    first, _, rest = path.partition(".")
+    value = attrgetter(first)
+    if not rest:
+        return value
+    inner = _getter(rest)
+
+    def below(row: Any) -> Any:
+        struct = value(row)
+        return None if struct is None else inner(struct)
+
+    return below
 
 
 @dataclass(frozen=True, slots=True)

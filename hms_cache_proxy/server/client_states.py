@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from hms_cache_proxy.methods.decision import Forward, Serve, Work
 from hms_cache_proxy.server.inbox import Request
@@ -85,5 +86,8 @@ class Relaying:
 class Over:
     """The connection is closed, or about to be."""
 
+
+LISTENING: Final = Listening()
+RELAYING: Final = Relaying()
 
 ClientState = Listening | WaitingForLook | WaitingForStep | Working | Serving | WaitingForPeers | Relaying | Over

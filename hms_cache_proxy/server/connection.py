@@ -20,6 +20,8 @@ from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, F
 from hms_cache_proxy.metrics import UpstreamFailure
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import (
+    LISTENING,
+    RELAYING,
     ClientState,
     HotPathUse,
     Listening,
@@ -82,7 +84,7 @@ class ClientConnection:
         self._settings = settings
         self._commands: list[Command] = []
         self._inbox, self._outbox = self._boxes()
-        self._state: ClientState = Listening()
+        self._state: ClientState = LISTENING
         self._cold = False  # the next request has been tried on the hot path already
         self._reading, self._draining = True, False
         self._ended = False  # the client sends no more
@@ -141,7 +143,7 @@ class ClientConnection:
         reply = self._decider.hot(self.session, state.data, state.arrived_ns)
         if reply is not None:
             self._inbox.skip(len(state.data))
-            self._state = Listening()
+            self._state = LISTENING
             self.mode = HotPathUse.HOT
         return reply
 
@@ -245,7 +247,7 @@ class ClientConnection:
         """A waiting request may be decided again, as Await asked for."""
         state = self._state
         if isinstance(state, WaitingForLook | WaitingForStep):
-            self._state = Listening()
+            self._state = LISTENING
             request = state.request if isinstance(state, WaitingForStep) else self._inbox.next()
             assert request is not None, "the hot path waits for whole requests only"
             if not self._answered_hot(request, state.arrived_ns):
@@ -259,14 +261,14 @@ class ClientConnection:
             self._held = None
         elif isinstance(self._state, WaitingForPeers):
             request, forward = self._state.request, self._state.forward
-            self._state = Relaying()
+            self._state = RELAYING
             self._heed(self._exchange.start(request, forward, now_ns), now_ns)
         return self._settle(now_ns)
 
     def _take_back(self) -> None:
         """A request that waits for other proxies does not leave any more."""
         if isinstance(self._state, WaitingForPeers):
-            waited, self._state = self._state, Listening()
+            waited, self._state = self._state, LISTENING
             waited.forward.pending.failed(False)
             waited.request.close()
 
@@ -318,24 +320,23 @@ class ClientConnection:
 
     def _settle(self, now_ns: int) -> list[Command]:
         """Continue with the bytes that have arrived; returns the commands of this event."""
-        held = self._held is not None or self.session.passing is not None
-        if isinstance(self._state, Listening) and not held and (not self._inbox.empty or self._ended or self._draining):
+        session, inbox, outbox, ending = self.session, self._inbox, self._outbox, self._ended or self._draining
+        listening, held = isinstance(self._state, Listening), self._held is not None or session.passing is not None
+        if listening and not held and (ending or not inbox.empty):
             self._next_requests(now_ns)
-            held = self.session.passing is not None
-        free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
-        quiet = free and not held and self._inbox.empty and not self._draining and not self._ended
-        inbox = self._inbox
-        if not quiet or inbox.transport is None:
+            listening, held = isinstance(self._state, Listening), session.passing is not None
+        free = listening and not outbox.blocked and not outbox.busy
+        if not free or held or ending or inbox.transport is None or not inbox.empty:
             self.mode = HotPathUse.GENERAL
         else:
             self.mode = HotPathUse.HOT_FRAMED if inbox.framed else HotPathUse.HOT
-        wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
+        wanted = free or inbox.waiting_bytes <= PIPELINE_BYTES
         if wanted is not self._reading and not isinstance(self._state, Over):
             self._reading = wanted
             self._commands.append(SetReading(wanted))
         commands = self._commands[:]
         self._commands.clear()
-        return self._passable(commands)
+        return commands if self._held is None and session.passing is None else self._passable(commands)
 
     def _passable(self, commands: list[Command]) -> list[Command]:
         """Holds back what goes to the client, while other proxies do not know what the reply tells."""
@@ -343,8 +344,7 @@ class ClientConnection:
         if asked is not None and self._held is None:
             self._held = []
             commands.insert(0, AskPeers(asked))
-        if self._held is None:
-            return commands
+        assert self._held is not None
         self._held += [one for one in commands if isinstance(one, Send | Close)]
         return [one for one in commands if not isinstance(one, Send | Close)]
 
@@ -412,7 +412,7 @@ class ClientConnection:
         if decision is None:
             self._commands.append(Again())
             return
-        self._state = Listening()
+        self._state = LISTENING
         self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
@@ -423,7 +423,7 @@ class ClientConnection:
                 self._state = WaitingForPeers(request, decision)
                 self._commands.append(AskPeers(asked))
                 return
-            self._state = Relaying()
+            self._state = RELAYING
             self._heed(self._exchange.start(request, decision, now_ns), now_ns)
             return
         assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
@@ -470,7 +470,7 @@ class ClientConnection:
     def _finished(self, now_ns: int) -> None:
         """The request is over."""
         self.last_ns = now_ns
-        self._state = Listening()
+        self._state = LISTENING
         if self._gone:
             self._state = Over()
             self._exchange.abort()

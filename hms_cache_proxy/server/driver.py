@@ -402,23 +402,24 @@ class Client(asyncio.Protocol):
         self._event(self._core.peers_agreed)
 
     def _observe(self, command: Observe) -> None:
-        slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
+        hub = self._hub
+        slot = hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
         if command.upstream_ns:
-            self._hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
-        if self._place is not None and self._hub.places.wanted(self._place):
+            hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
+        if self._place is not None and hub.places.wanted(self._place):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
-        if self._hub.tops is not None:
-            self._hub.tops.observed(self._session, command)
-        if self._hub.access_log is not None:
-            self._hub.access_log.observed(self._session, took_ns, command)
-        if self._hub.audit_log is not None:
-            self._hub.audit_log.observed(self._session, command)
-        if self._hub.slow_log is not None and took_ns >= self._hub.slow_log.slower_than_ns:
-            self._hub.slow_log.observed(self._session, took_ns, command)
-        if self._hub.traces is not None:
-            self._hub.traces.observed(self._session, took_ns, command)
+        if hub.tops is not None:
+            hub.tops.observed(self._session, command)
+        if hub.access_log is not None:
+            hub.access_log.observed(self._session, took_ns, command)
+        if hub.audit_log is not None:
+            hub.audit_log.observed(self._session, command)
+        if hub.slow_log is not None and took_ns >= hub.slow_log.slower_than_ns:
+            hub.slow_log.observed(self._session, took_ns, command)
+        if hub.traces is not None:
+            hub.traces.observed(self._session, took_ns, command)
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)

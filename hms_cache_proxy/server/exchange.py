@@ -21,7 +21,7 @@ Owner: one ClientConnection.
 
 from __future__ import annotations
 
-from hms_cache_proxy.budget import Budget, Charge
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Forward
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
@@ -40,7 +40,10 @@ from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.upstream_states import (
+    CLOSED,
     ENDINGS,
+    FINISHED,
+    Answering,
     Asking,
     Closed,
     Finished,
@@ -90,7 +93,7 @@ class Exchange:
         self._outbox = outbox
         self._commands = commands
         self.calls = calls
-        self.state: UpstreamState = Closed()
+        self.state: UpstreamState = CLOSED
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
         self._opened_for: bytes | None = None  # whom the connection itself names
@@ -159,7 +162,7 @@ class Exchange:
         if not isinstance(state, Closed):
             state.endpoint.heard_ns = now_ns
         try:
-            if isinstance(state, Asking | Replying | Streaming):
+            if isinstance(state, Answering):
                 return self._take(state, data, now_ns)
             if isinstance(state, Questioning):
                 return self._take_answer(state, data, now_ns)
@@ -268,7 +271,7 @@ class Exchange:
 
     def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> ReplyEnding | None:
         if not candidates:
-            self.state = Closed()
+            self.state = CLOSED
             if call.forward.offline is not None:
                 return self._answer_offline(call, call.forward.offline)
             return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
@@ -295,7 +298,7 @@ class Exchange:
         if position == len(self.calls.messages):
             return self._ask(state.call, state.endpoint)
         header, message = self.calls.messages[position]
-        reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, Charge(self._memory, must=True))
+        reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, self._memory, must=True)
         self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
         self._commands.append(SendUpstream(message))
         return None
@@ -315,21 +318,22 @@ class Exchange:
     def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> ReplyEnding | None:
         request, forward, question = call.request, call.forward, call.question
         call.asked_ns = call.asked_ns or self.progress_ns
-        charge = Charge(self._memory, for_write=forward.outcome != "miss")
         forward.pending.sending()
+        memory, for_write = self._memory, forward.outcome != "miss"
         if question is not None:
-            reply = Reply(question.header, REPLY_LIMITS, question.hold_bytes, charge)
+            reply = Reply(question.header, REPLY_LIMITS, question.hold_bytes, memory, for_write=for_write)
             self.state = Questioning(call, endpoint, reply)
             self._commands.append(SendUpstream(question.message))
             return None
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
         other = twin.choose(request, endpoint.lacks)
         if other is not None:
-            reply = Reply(other.asked, REPLY_LIMITS, max(hold, twin.HOLD_BYTES), Charge(self._memory, must=True))
+            reply = Reply(other.asked, REPLY_LIMITS, max(hold, twin.HOLD_BYTES), memory, must=True)
             self.state = Asking(call, endpoint, reply, other, last)
             self._commands.append(SendUpstream(other.message))
             return None
-        self.state = Asking(call, endpoint, Reply(request.header, REPLY_LIMITS, hold, charge), None, last)
+        reply = Reply(request.header, REPLY_LIMITS, hold, memory, for_write=for_write)
+        self.state = Asking(call, endpoint, reply, None, last)
         if request.spool is None:
             self._commands.append(SendUpstream(forward.instead or request.message))
         else:
@@ -345,7 +349,7 @@ class Exchange:
             self._close_link()  # a server that does not know the method sends a reply
         return self._over(call, forward.outcome, forward.reason)
 
-    def _take(self, state: Asking | Replying | Streaming, data: bytes, now_ns: int) -> ReplyEnding | None:
+    def _take(self, state: Answering, data: bytes, now_ns: int) -> ReplyEnding | None:
         reply = state.reply
         parts = reply.take(data)
         if reply.header is None:
@@ -481,13 +485,13 @@ class Exchange:
     def _over(self, call: RelayedCall, outcome: Outcome, reason: str) -> Finished:
         self._observe(call, outcome, reason)
         call.request.close()
-        return Finished()
+        return FINISHED
 
     def _observe(self, call: RelayedCall, outcome: Outcome, reason: str) -> None:
         self._commands.append(observed(call, outcome, reason, self._outbox, self.progress_ns))
 
     def _close_link(self) -> None:
-        self.state = Closed()
+        self.state = CLOSED
         self.blocked = False
         self._commands.append(CloseUpstream())
 

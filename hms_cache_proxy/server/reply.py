@@ -8,7 +8,7 @@ Owner: one Exchange.
 
 from __future__ import annotations
 
-from hms_cache_proxy.budget import Charge
+from hms_cache_proxy.budget import Budget, Charge
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
@@ -27,8 +27,11 @@ class Reply:
     __slots__ = (
         "_asked",
         "_charge",
+        "_for_write",
         "_hold_bytes",
         "_limits",
+        "_memory",
+        "_must",
         "_parts",
         "_scanner",
         "_size",
@@ -37,9 +40,21 @@ class Reply:
         "header",
     )
 
-    def __init__(self, asked: Header, limits: MessageLimits, hold_bytes: int, charge: Charge) -> None:
-        """`charge`: for the memory of what is held, beyond the first SMALL_BYTES."""
-        self._charge = charge
+    def __init__(
+        self,
+        asked: Header,
+        limits: MessageLimits,
+        hold_bytes: int,
+        memory: Budget,
+        *,
+        for_write: bool = False,
+        must: bool = False,
+    ) -> None:
+        """`memory`, `for_write`, `must`: of the Charge for what is held, if that is more than SMALL_BYTES."""
+        self._memory = memory
+        self._for_write = for_write
+        self._must = must
+        self._charge: Charge | None = None
         self._asked = asked
         self._limits = limits
         self._hold_bytes = hold_bytes
@@ -74,21 +89,28 @@ class Reply:
             self.extra = data[end:]
             data = data[:end]
         self._size += len(data)
-        if data and self._hold_bytes >= 0:
+        if self._hold_bytes < 0:
+            return [data] if data else []
+        if data:
             self._parts.append(data)
         header = self.header
-        if header is None:
+        if header is None or (self.complete and len(self._parts) == 1):
             return []
-        if self._hold_bytes >= 0:
-            limit = EXCEPTION_BYTES if header.type is _EXCEPTION else self._hold_bytes
-            if self.complete and len(self._parts) == 1:
-                return []
-            if self._size <= limit and (self._size <= SMALL_BYTES or self._charge.grow(self._size - self._charge.size)):
-                return []
+        limit = EXCEPTION_BYTES if header.type is _EXCEPTION else self._hold_bytes
+        if self._size <= limit and self._may_hold():
+            return []
+        if self._charge is not None:
             self._charge.close()
-            parts, self._parts, self._hold_bytes = self._parts, [], -1
-            return parts
-        return [data] if data else []
+        parts, self._parts, self._hold_bytes = self._parts, [], -1
+        return parts
+
+    def _may_hold(self) -> bool:
+        """Is there memory for all that has arrived?"""
+        if self._size <= SMALL_BYTES:
+            return True
+        if self._charge is None:
+            self._charge = Charge(self._memory, for_write=self._for_write, must=self._must)
+        return self._charge.grow(self._size - self._charge.size)
 
     def _scan(self, data: bytes) -> int:
         """The end of the reply in data; the length of data if the reply goes on."""

@@ -123,7 +123,12 @@ class Streaming:
 Sent = Questioning | Asking | Replying | Streaming
 """The request, or a question instead of it, has been sent or is being sent."""
 
+Answering = Asking | Replying | Streaming
+"""The request has been sent: the next bytes are of its reply."""
+
 UpstreamState = Closed | Idle | Opening | Replaying | Sent
+
+CLOSED: Final = Closed()
 
 
 def was_sent(call: RelayedCall, state: UpstreamState) -> bool:
@@ -152,6 +157,7 @@ class MustClose:
     detail: str
 
 
+FINISHED: Final = Finished()
 ReplyEnding = Finished | MustClose
 
 ENDINGS: Final[dict[UpstreamFailure, tuple[str, str]]] = {

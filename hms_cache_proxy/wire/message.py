@@ -66,12 +66,31 @@ _HEAD: Final = Packer("!BBBBi")
 _FIXED = _HEAD.size
 
 
+def message_header(name: bytes, kind: MessageType, seqid: int) -> bytes:
+    """The bytes before a message's struct."""
+    return _HEAD.pack(0x80, 0x01, 0, kind, len(name)) + name + _I32.pack(seqid)
+
+
+_KNOWN: Final = {
+    message_header(name, kind, 0)[:-4]: (name, kind)
+    for name in map(str.encode, spec.METHODS)
+    for kind in (MessageType.CALL, MessageType.REPLY)
+}
+"""Headers without their sequence ids of calls and replies of Hive's methods: most messages begin with one of these."""
+
+
 def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> Header | NeedMore:
     """Parses the header at `offset`.
 
     WireError as soon as the bytes cannot be a strict header, LimitError for a name that is too long.
     """
     have = len(buf) - offset
+    if have > _FIXED:
+        size = buf[offset + 7]
+        at = offset + _FIXED + size
+        known = _KNOWN.get(bytes(buf[offset:at]))
+        if known is not None and at + 4 <= len(buf) and size <= limits.method_bytes:
+            return Header(*known, _I32.unpack_from(buf, at)[0], at + 4)
     if have < _FIXED:
         if have > 0 and not _VERSION.startswith(bytes(buf[offset : offset + 2])):
             raise WireError("not a strict binary message", offset=offset)
@@ -88,11 +107,6 @@ def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits 
     if len(buf) < body:
         return NEED_MORE
     return Header(bytes(buf[offset + _FIXED : name_end]), _TYPES[kind], _I32.unpack_from(buf, name_end)[0], body)
-
-
-def message_header(name: bytes, kind: MessageType, seqid: int) -> bytes:
-    """The bytes before a message's struct."""
-    return _HEAD.pack(0x80, 0x01, 0, kind, len(name)) + name + _I32.pack(seqid)
 
 
 class ApplicationError(IntEnum):
