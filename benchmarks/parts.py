@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from hive_metastore.ttypes import (
 from benchmarks import contents, filters, kept, single
 from benchmarks.filters import PREWARM_TIMEOUT_S
 from benchmarks.measure import Server, build_load_generator
-from benchmarks.servers import HIT, Stage, called, server_of, stage
+from benchmarks.servers import HIT, HIVE, Stage, called, server_of, stage
 from benchmarks.statistics import add_statistics
 from tests.store import bulk
 from tests.testbed import objects
@@ -51,7 +51,8 @@ HEAD = ["call", "asked", "connections", "server", "median ms", "99 % ms", "CPU m
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One row; `message` gives a call for each number, which is another one for each, or (`other` False) seldom is.
-    `warm`: how many others are asked before, None: as many. `again`: the very same are asked once more."""
+    `warm`: how many others are asked before, None: as many. `again`: the very same are asked once more. `of_hive`: so
+    many are sent to the metastore, whose answers take seconds; None: as many."""
 
     label: str
     message: Callable[[int], bytes]
@@ -60,13 +61,14 @@ class Asked:
     warm: int | None = None
     connections: int = 1
     again: bool = True
+    of_hive: int | None = None
 
 
 def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
     """All tables of one database, or some of them, for databases of several sizes."""
     rows = []
     for tables in LISTED:
-        name, calls = f"listed_{tables}", max(5, 100_000 // tables)
+        name, calls, of_hive = f"listed_{tables}", max(20, 100_000 // tables), max(2, 10_000 // tables)
         with MetastoreClient(*bench.metastore.address) as client:
             contents.fill_tables(client, database, name, tables)
         for label, method, *arguments in (
@@ -76,7 +78,9 @@ def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
             ("get_tables_by_type, views", "get_tables_by_type", "*", "VIRTUAL_VIEW"),
         ):
             call = encode_call(method, name, *arguments)
-            rows.append(Asked(f"{label}, {tables:,} tables", lambda _, call=call: call, calls, other=False))
+            rows.append(
+                Asked(f"{label}, {tables:,} tables", lambda _, call=call: call, calls, other=False, of_hive=of_hive)
+            )
         rows.append(Asked(f"get_tables, 10 of {tables:,} tables", partial(_some, name), min(50, tables // 25)))
     return rows
 
@@ -227,6 +231,8 @@ def measured(part: str) -> Iterator[list[Any]]:
 
 def _asked(generator: Path, server: Server, row: Asked) -> Iterator[list[Any]]:
     """Warm the server, then measure: calls that were never asked before, and the very same again."""
+    if server.label == HIVE and row.of_hive is not None:
+        row = replace(row, calls=row.of_hive)
     before = row.calls if row.warm is None else row.warm
     warm = range(row.calls + 1, row.calls + before + 1) if row.other else range(1, row.calls + 1)
     single.varied(generator, server, map(row.message, warm))
