@@ -178,6 +178,11 @@ class RunTasks(Protocol):
     def __call__(self, tasks: Sequence[T], run: Callable[[T], R]) -> list[R]: ...
 
 
+def in_process(tasks: Sequence[T], run: Callable[[T], R]) -> list[R]:
+    """Runs tasks in this process, one after the other."""
+    return [run(task) for task in tasks]
+
+
 def on(spark: SparkSession) -> RunTasks:
     """Runs tasks on Spark. `tasks` and `run` are pickled."""
 

@@ -100,6 +100,13 @@ def world(bed: Bed) -> Iterator[World]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def embedded_world(bed: Bed) -> Iterator[World]:
+    """An embedded metastore, on SQLite, of a module's own."""
+    with filled(bed, "embedded") as made:
+        yield made
+
+
 @pytest.fixture
 def mariadb_world(bed: Bed) -> Iterator[World]:
     """The same on MariaDB."""

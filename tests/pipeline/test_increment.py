@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -13,34 +12,17 @@ from hms_cache_proxy.pipeline import increment as increments
 from hms_cache_proxy.pipeline import publish
 from hms_cache_proxy.pipeline.increment import NoIncrement
 from hms_cache_proxy.pipeline.progress import LineReport
+from hms_cache_proxy.pipeline.session import in_process
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.difference import SnapshotDifference, difference
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place, newest
 from tests.follower.harness import Comparison
-from tests.pipeline.conftest import Follow, World, make_world
+from tests.pipeline.conftest import Follow, World
 from tests.pipeline.test_bootstrap import same
-from tests.testbed.bed import Bed
 
-T = TypeVar("T")
-R = TypeVar("R")
 ROUNDS = 4
 CHANGES = 25
-
-
-def in_process(tasks: Sequence[T], run: Callable[[T], R]) -> list[R]:
-    """Tasks without Spark."""
-    return [run(task) for task in tasks]
-
-
-@pytest.fixture(scope="module")
-def embedded_world(bed: Bed) -> Iterator[World]:
-    """An embedded metastore of this module's own, with contents of every shape."""
-    metastore, closing = bed.private_metastore("embedded"), list[Callable[[], None]]()
-    yield make_world(metastore, closing)
-    for close in closing:
-        close()
-    bed.release(metastore)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import LoadScope, _Filling
 from hms_cache_proxy.pipeline import publish
 from hms_cache_proxy.pipeline.progress import LineReport
+from hms_cache_proxy.pipeline.session import in_process
 from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots import rows, s3
 from hms_cache_proxy.snapshots.manifest import Manifest
@@ -29,7 +30,7 @@ from hms_cache_proxy.snapshots.written import FileWriter
 from tests.cache.records import IDENTITY, database, days, table
 from tests.pipeline.conftest import Follow
 from tests.pipeline.test_bootstrap import bootstrapped, same
-from tests.pipeline.test_increment import contents, in_process
+from tests.pipeline.test_increment import contents
 from tests.pipeline.two_tables import DATABASE, fill
 from tests.proxy import Proxy
 from tests.testbed import objects

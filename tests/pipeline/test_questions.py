@@ -16,8 +16,8 @@ from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.query import Catalog
 from hms_cache_proxy.pipeline.ready_questions import QUESTIONS
+from hms_cache_proxy.pipeline.session import in_process
 from hms_cache_proxy.pipeline.snapshot_report import asked, report
-from tests.pipeline.test_increment import in_process
 from tests.pipeline.two_tables import COLUMNS, DATABASE, fill
 from tests.testbed import objects
 from tests.testbed.bed import Bed
