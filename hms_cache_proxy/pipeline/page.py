@@ -14,13 +14,20 @@ ROWS: Final = 50
 """A table shows no more."""
 
 STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #d8dee6 }
+:root { color-scheme: light dark; --text: #1d2733; --quiet: #5a6675; --back: #fff; --line: #d8dee6; --row: #edf0f4;
+  --block: #f4f6f8 }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e2e7ed; --quiet: #9aa6b4; --back: #14181d; --line: #38424d; --row: #262d35; --block: #1e242b }
+  img { border-radius: 4px; filter: brightness(.88) }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid var(--line) }
 table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0 } th, td { padding: .18rem .7rem .18rem 0 }
-th { text-align: left; color: #5a6675; font-weight: 600 } tr + tr td { border-top: 1px solid #edf0f4 }
+th { text-align: left; color: var(--quiet); font-weight: 600 } tr + tr td { border-top: 1px solid var(--row) }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; padding-left: .7rem }
-pre { background: #f4f6f8; padding: .8rem; overflow: auto; font-size: .84rem }
-img { max-width: 100% } li { margin: .3rem 0 } .quiet { color: #5a6675 } td { overflow-wrap: anywhere }
+pre { background: var(--block); padding: .8rem; overflow: auto; font-size: .84rem }
+img { max-width: 100% } li { margin: .3rem 0 } .quiet { color: var(--quiet) } td { overflow-wrap: anywhere }
 """
 
 

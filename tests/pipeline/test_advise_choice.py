@@ -34,6 +34,7 @@ from hms_cache_proxy.pipeline.advise.questions import (
     Relayed,
     Traffic,
 )
+from hms_cache_proxy.pipeline.advise.report import report
 from hms_cache_proxy.pipeline.advise.snippet import snippet
 
 FROM, TO = datetime(2026, 11, 22, 16, 0, tzinfo=UTC), datetime(2026, 11, 22, 17, 0, tzinfo=UTC)
@@ -117,6 +118,28 @@ def test_settings_that_the_proxy_reads(tmp_path: Path) -> None:
     for setting, _ in SETTINGS.values():
         file.write_text(setting)
         load(file, {}, {})
+
+
+def test_what_each_suggestion_is_worth() -> None:
+    """The best first; misses that caching cures are the tables', and what nobody can cure is no suggestion."""
+    missed = Relayed("get_tables", "miss", Reason.ORDER.value, 30, 1, 1, True, "hive.b")
+    given = replace(
+        SKEWED,
+        relayed=[
+            *(missed, replace(missed, method="get_all_tables", calls=10)),
+            replace(missed, reason=Reason.FULL.value, calls=200),
+            replace(missed, reason="nothing helps", calls=100),
+            replace(missed, outcome="relay", calls=100),
+        ],
+    )
+    advice = advise(["log"], LinesRead(10, ()), given, None, 0.9)
+    assert [(one.reason, one.calls, round(one.after, 4)) for one in advice.worth] == [
+        (None, pytest.approx(300), 0.9),
+        (Reason.ORDER.value, 40, 0.64),
+    ]
+    assert advice.summary()["worth"][1]["hit_ratio"] == {"before": 0.6, "after": 0.64}
+    page = report(advice, "", {})
+    assert "What each suggestion is worth" in page and "64.0%" in page
 
 
 def test_names_that_need_quotes(tmp_path: Path) -> None:

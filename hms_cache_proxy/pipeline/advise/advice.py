@@ -11,6 +11,7 @@ tell the size.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,7 @@ from typing import Any, Final
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.pipeline.advise.lines import LinesRead
 from hms_cache_proxy.pipeline.advise.patterns import KnownTable, Patterns, patterns
-from hms_cache_proxy.pipeline.advise.questions import NO_CACHE, Answers, ClientTraffic, ObjectTraffic
+from hms_cache_proxy.pipeline.advise.questions import CURABLE, NO_CACHE, Answers, ClientTraffic, ObjectTraffic
 
 HEADROOM: Final = 1.25
 LEAST_CACHE_BYTES: Final = 64 << 20
@@ -46,6 +47,8 @@ REMEDIES: Final[Mapping[str, str]] = {
 }
 """What can be done about a reason; docs/metrics.md lists all reasons."""
 
+TO_CACHE: Final = "cache the chosen tables (advice.toml)"
+
 SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     Reason.ORDER.value: ('list_order = "name"', "lists come in the order of names"),
     Reason.NO_WRITE_ID.value: (
@@ -71,6 +74,17 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Worth:
+    """What one suggestion is worth: the hit ratio of this log if it had been followed alone. `reason` None: to cache
+    the chosen tables."""
+
+    reason: str | None
+    suggestion: str
+    calls: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
 class NeverRead:
     """Tables that no line names. `known` None: it is not known which tables there are."""
 
@@ -92,6 +106,22 @@ class Advice:
     never: NeverRead
     hammering: tuple[ClientTraffic, ...]
 
+    @property
+    def worth(self) -> tuple[Worth, ...]:
+        """What each suggestion that makes hits of misses is worth, the best first."""
+        overview, choice = self.answers.overview, self.choice
+        total = max(overview.reads, 1e-9)
+        found = [Worth(None, TO_CACHE, (choice.reached - choice.now) * total, choice.reached)]
+        missed: defaultdict[str, float] = defaultdict(float)
+        for one in self.answers.relayed:
+            if one.outcome == "miss" and one.reason in REMEDIES and one.reason not in CURABLE:
+                missed[one.reason] += one.calls
+        found += (
+            Worth(reason, REMEDIES[reason], calls, min(1.0, (overview.hits + calls) / total))
+            for reason, calls in missed.items()
+        )
+        return tuple(sorted((one for one in found if one.after > choice.now), key=lambda one: -one.after))
+
     def summary(self) -> dict[str, Any]:
         """The advice as plain values, for JSON."""
         overview, choice = self.answers.overview, self.choice
@@ -108,6 +138,13 @@ class Advice:
                 "wanted": choice.wanted,
                 "reached": round(choice.reached, 4),
             },
+            "worth": [
+                {
+                    **{"reason": one.reason, "suggestion": one.suggestion, "calls": round(one.calls)},
+                    "hit_ratio": {"before": round(choice.now, 4), "after": round(one.after, 4)},
+                }
+                for one in self.worth
+            ],
             "include": list(self.patterns.include),
             "exclude": list(self.patterns.exclude),
             "cache_max_bytes": self.cache_bytes,

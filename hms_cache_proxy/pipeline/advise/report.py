@@ -33,6 +33,7 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
         yield page.image(title, path.read_bytes())
     yield "<h2>Settings</h2><p>advice.toml. The size of a table is the sum of the largest reply of each method.</p>"
     yield f"<pre>{escape(toml)}</pre>"
+    yield from _worth(advice)
     yield from _outcomes(advice)
     yield from _hot_tables(advice)
     yield from _never_read(advice)
@@ -42,6 +43,18 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
     yield from _log(advice)
     yield f"<p class='quiet'>hms-cache-proxy {escape(__version__)}, from {escape(', '.join(advice.logs))}</p>"
     yield "</body></html>"
+
+
+def _worth(advice: Advice) -> Iterator[str]:
+    yield "<h2>What each suggestion is worth</h2><p>The hit ratio of this log, as it was, and if this suggestion alone"
+    yield " had been followed.</p>"
+    yield from page.table(
+        ("suggestion", "reason", "# more hits", "# hit ratio before", "# after"),
+        (
+            (one.suggestion, one.reason, _n(one.calls), f"{advice.choice.now:.1%}", f"{one.after:.1%}")
+            for one in advice.worth
+        ),
+    )
 
 
 def _outcomes(advice: Advice) -> Iterator[str]:
