@@ -1,4 +1,4 @@
-"""`hms-cache-proxy snapshot build | publish | query | report | diff`."""
+"""`hms-cache-proxy snapshot build | publish | query | report | export | diff`."""
 
 from __future__ import annotations
 
@@ -191,6 +191,23 @@ def report(options: CatalogOptions, out: str, spark: SparkOptions) -> None:
     except OSError as error:
         raise SnapshotError(f"cannot write {out}: {error.strerror}") from error
     click.echo(out)
+
+
+@snapshot.command()
+@click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published snapshots.")
+@click.option("--out", metavar="URI", required=True, help="New directory for the files.")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 1000), help="Number of processes. [usable cores]")
+def export(uri: str, out: str, jobs: int | None) -> None:
+    """Write a snapshot as plain Parquet, for DuckDB, pandas, Spark SQL and others. Without Spark.
+
+    Directories: databases, tables, columns, partitions, statistics (docs/snapshot-format.md).
+    """
+    from hms_cache_proxy.pipeline.export import Export
+    from hms_cache_proxy.processes.cores import usable_cores
+
+    with reporting() as report:
+        counts = Export(uri_of(uri), uri_of(out), jobs or usable_cores(), report).run()
+    click.echo(f"{uri_of(out)}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
 
 @snapshot.command()

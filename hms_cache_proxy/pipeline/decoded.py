@@ -1,0 +1,223 @@
+"""The objects of a snapshot as rows of text and numbers, for views and plain Parquet.
+
+Job: read one file, check it, decode its objects. Must not know: the store, the cache, who reads the rows. Times are
+seconds since 1970; text that is not UTF-8 is shown with replacement characters.
+
+Owner: whoever reads a file: one of Spark's Python workers, or a process of an export.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any, Final
+
+from hms_cache_proxy.snapshots import layers, rows
+from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.store import encode
+from hms_cache_proxy.store.protocol import PartitionRecord, Statistics, TableRecord
+from hms_cache_proxy.wire import spec
+
+_MAP: Final = "map<string,string>"
+_STORAGE: Final = {
+    **dict.fromkeys(("input_format", "output_format", "serde"), "string"),
+    "buckets": "int",
+    "columns_digest": "string",
+}
+_STATISTICS: Final = (
+    "array<struct<engine:string,column:string,type:string,analyzed:bigint,nulls:bigint,distinct_values:bigint,"
+    "low:string,high:string,average_length:double,longest:bigint,trues:bigint,falses:bigint>>"
+)
+COLUMNS: Final[dict[str, dict[str, str]]] = {
+    rows.DATABASES: {
+        **dict.fromkeys(("catalog", "name", "description", "location", "managed_location", "owner"), "string"),
+        "owner_type": "string",
+        "remote": "boolean",
+        "parameters": _MAP,
+    },
+    rows.TABLES: {
+        **{"catalog": "string", "database": "string", "name": "string", "table_id": "bigint", "type": "string"},
+        **{"owner": "string", "create_time": "bigint", "last_access_time": "bigint", "location": "string"},
+        **_STORAGE,
+        **{"transactional": "boolean", "partition_keys": "array<string>", "parameters": _MAP, "view_text": "string"},
+        "columns": "array<struct<position:int,name:string,type:string,comment:string,partition_key:boolean>>",
+        "statistics": _STATISTICS,
+    },
+    rows.PARTITIONS: {
+        **{"table_id": "bigint", "name": "string", "values": "array<string>", "create_time": "bigint"},
+        **{"last_access_time": "bigint", "location": "string"},
+        **_STORAGE,
+        "parameters": _MAP,
+        "statistics": _STATISTICS,
+    },
+}
+"""The columns of the rows of each kind, with Spark's names of types."""
+
+DIGEST_CHARACTERS: Final = 16
+
+_OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
+
+
+def changed(place: Place, manifest: Manifest) -> dict[int, frozenset[bytes] | None]:
+    """By table id, the partitions of the full snapshot that increments have changed; None: all of them."""
+    found = layers.read(place, manifest)
+    return {
+        table_id: None if table.replaced or table.unfit else frozenset(table.partitions)
+        for table_id, table in found.items()
+    }
+
+
+def databases(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
+    """The databases in a file."""
+    kind = spec.struct("Database")
+    for record in rows.databases(Place(uri).read(file)):
+        found = spec.decode(kind, record.body)[0]
+        yield (
+            _text(record.catalog),
+            _text(record.name),
+            _text(found.description),
+            _text(found.locationUri),
+            _text(found.managedLocationUri),
+            _text(found.ownerName),
+            _OWNER_TYPES.get(found.ownerType),
+            record.remote,
+            _map(found.parameters),
+        )
+
+
+def tables(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
+    """The tables in a file; not those that are only listed."""
+    kind = spec.struct("Table")
+    for row in rows.tables(Place(uri).read(file)):
+        if row.record is None:
+            continue
+        found = spec.decode(kind, row.record.body)[0]
+        yield (
+            _text(row.catalog),
+            _text(row.database),
+            _text(row.name),
+            row.table_id,
+            _text(row.table_type),
+            _text(found.owner),
+            found.createTime,
+            found.lastAccessTime,
+            _text(row.record.location),
+            *_storage(found.sd),
+            row.record.transactional,
+            [_text(name) for name, _ in row.record.partition_keys],
+            _map(found.parameters),
+            _text(found.viewOriginalText),
+            _columns(found, row.record),
+            _statistics(row.record.statistics),
+        )
+
+
+def partitions(
+    uri: str, changed: dict[int, frozenset[bytes] | None], part: File | Manifest
+) -> Iterator[tuple[Any, ...]]:
+    """The partitions in a file of the full snapshot that were not changed; or, for the manifest, those that were."""
+    shown = _Shown()
+    if isinstance(part, Manifest):
+        for table_id, table in layers.read(Place(uri), part).items():
+            for record in table.partitions.values():
+                if record is not None and table.unfit is None:
+                    yield shown.row(table_id, record)
+        return
+    for run in rows.partitions(Place(uri).read(part)):
+        names = changed.get(run.table_id, frozenset())
+        if run.unfit is None and names is not None:
+            yield from (shown.row(run.table_id, record) for record in run.records() if record.name not in names)
+
+
+class _Shown:
+    """Makes rows of partitions. Few storage descriptors differ in more than their locations."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], tuple[Any, ...]] = {}
+
+    def row(self, table_id: int, record: PartitionRecord) -> tuple[Any, ...]:
+        shape = record.sd_head, record.sd_tail
+        if shape not in self._known:
+            sd = record.sd_head[3:] + record.sd_tail  # after the header of the partition's field
+            decoded = spec.decode(spec.struct("StorageDescriptor"), sd)[0] if record.sd_head else None
+            self._known[shape] = _storage(decoded)
+        own = record.values + record.times + record.parameters + encode.STOP
+        found = spec.decode(spec.struct("Partition"), own)[0]
+        return (
+            table_id,
+            _text(record.name),
+            [_text(value) for value in found.values or ()],
+            found.createTime,
+            found.lastAccessTime,
+            _text(record.location),
+            *self._known[shape],
+            _map(found.parameters),
+            _statistics(record.statistics),
+        )
+
+
+def _storage(sd: Any) -> tuple[Any, ...]:
+    if sd is None:
+        return (None,) * len(_STORAGE)
+    serde = None if sd.serdeInfo is None else _text(sd.serdeInfo.serializationLib)
+    return _text(sd.inputFormat), _text(sd.outputFormat), serde, sd.numBuckets, _digest(sd.cols or ())
+
+
+def _digest(columns: Iterable[Any]) -> str:
+    """The same for columns with the same names and types, in the same order."""
+    pairs = b"".join(b"%s\0%s\0" % (one.name or b"", one.type or b"") for one in columns)
+    return hashlib.sha256(pairs).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def _columns(table: Any, record: TableRecord) -> list[tuple[Any, ...]]:
+    own = [] if table.sd is None else list(table.sd.cols or ())
+    keys = list(table.partitionKeys or ())
+    return [
+        (position, _text(one.name), _text(one.type), _text(one.comment), position >= len(own))
+        for position, one in enumerate([*own, *keys])
+    ]
+
+
+def _statistics(statistics: Statistics | None) -> list[tuple[Any, ...]]:
+    found = []
+    for one in statistics or ():
+        if not one.data:
+            continue  # the metastore has no answer
+        decoded = spec.decode(spec.struct("ColumnStatisticsObj"), one.element)[0]
+        union = decoded.statsData
+        data = next((value for value in vars(union).values() if value is not None), None)
+        found.append(
+            (
+                _text(one.engine),
+                _text(one.column),
+                _text(decoded.colType),
+                one.analyzed_s,
+                *(getattr(data, name, None) for name in ("numNulls", "numDVs")),
+                *(_bound(getattr(data, name, None)) for name in ("lowValue", "highValue")),
+                *(getattr(data, name, None) for name in ("avgColLen", "maxColLen", "numTrues", "numFalses")),
+            )
+        )
+    return found
+
+
+def _bound(value: Any) -> str | None:
+    """A smallest or largest value: a number, days or seconds since 1970."""
+    if hasattr(value, "unscaled"):
+        return str(Decimal(int.from_bytes(value.unscaled, "big", signed=True)).scaleb(-(value.scale or 0)))
+    if hasattr(value, "daysSinceEpoch"):
+        return str(value.daysSinceEpoch)
+    if hasattr(value, "secondsSinceEpoch"):
+        return str(value.secondsSinceEpoch)
+    return None if value is None else str(value)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def _map(value: dict[bytes, bytes] | None) -> dict[str, str] | None:
+    if value is None:
+        return None
+    return {key.decode("utf-8", "replace"): item.decode("utf-8", "replace") for key, item in value.items()}
