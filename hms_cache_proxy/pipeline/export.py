@@ -65,7 +65,7 @@ SCHEMAS: Final[dict[str, dict[str, str]]] = {
 }
 """The columns of each directory, with Spark's names of types."""
 
-Names = dict[int, tuple[str, str, str]]
+NamesById = dict[int, tuple[str, str, str]]
 """Catalog, database and table, by table id."""
 
 
@@ -125,9 +125,9 @@ class Export:
         Place(self.out).write(NAME, json.dumps(document, indent=1).encode())
 
 
-def _names(place: Place, manifest: Manifest) -> Names:
+def _names(place: Place, manifest: Manifest) -> NamesById:
     """Of every partitioned table."""
-    found: Names = {}
+    found: NamesById = {}
     for file in manifest.of_kind(rows.TABLES):
         for row in rows.tables(place.read(file)):
             if row.record is not None and row.record.partition_keys:
@@ -141,7 +141,7 @@ def _names(place: Place, manifest: Manifest) -> Names:
 def _write(
     uri: str,
     out: str,
-    names: Names,
+    names: NamesById,
     changed: dict[int, frozenset[bytes] | None],
     part: tuple[str, File | Manifest],
 ) -> dict[str, int]:
