@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
-import struct
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -38,50 +34,20 @@ from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import EVERY_LAYER, MESSAGE_BYTES, Layers, Status, message, parse_message
 from tests.chance import chance as chance_of
 from tests.lengths import by_tier
+from tests.security.damaged import (
+    ANSWER_TURNS,
+    LEFT_OBJECTS,
+    TOGETHER,
+    AtOnce,
+    Counted,
+    Damage,
+    Served,
+    Wire,
+    damaged,
+    intact,
+)
 
-TOGETHER = 50
-ANSWER_TURNS = 10  # of the loop, in which a server that answers has done so
-LEFT_OBJECTS = 2_000  # that may be there after thousands of logins and were not before: caches of libraries
-
-
-class AtOnce(Executor):
-    """Runs everything where it is asked for."""
-
-    def submit(self, run: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(run(*args, **named))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
-
-
-class Wire(asyncio.Transport):
-    """The client's connection: keeps what the server writes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent, self.closing, self.reading = b"", False, True
-        self.news = asyncio.Event()
-
-    def write(self, data: Any) -> None:
-        self.sent += bytes(data)
-        self.news.set()
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def close(self) -> None:
-        self.closing = True
-        self.news.set()
-
-    abort = close
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
+MESSAGES = 3  # of the client, at most
 
 
 class Passwords:
@@ -91,19 +57,6 @@ class Passwords:
         if (user, password) != ("bob", b"secret"):
             raise WrongPassword(user)
         return user
-
-
-class Counted:
-    """The metrics that logins need."""
-
-    def __init__(self) -> None:
-        self.ended = {"done": 0, "failed": 0}
-
-    def handshake(self, transport: str, result: str) -> None:
-        self.ended[result] += 1
-
-    def limit_broken(self, limit: str) -> None:
-        """Behind a login."""
 
 
 class Place:
@@ -123,17 +76,13 @@ class Place:
 
     def _serve(self, admitted: Admitted) -> Client:
         self.served.append(admitted.user)
-        return cast(Client, _Served())
-
-
-class _Served(asyncio.Protocol):
-    lost = True
+        return cast(Client, Served())
 
 
 class Conversation:
-    """One client. `damage` gets the number of a message and its bytes, and says in which pieces what is sent."""
+    """One client."""
 
-    def __init__(self, place: Place, layer: Layers, damage: Callable[[int, bytes], Sequence[bytes]]) -> None:
+    def __init__(self, place: Place, layer: Layers, damage: Damage) -> None:
         self._place, self._layer, self._damage = place, layer, damage
         self.wire = Wire()
         self.stream = place.logins.stream("127.0.0.1:1")
@@ -166,70 +115,6 @@ class Conversation:
         self._sent += 1
 
 
-def intact(number: int, whole: bytes) -> Sequence[bytes]:
-    return [whole]
-
-
-def damaged(chance: random.Random) -> Callable[[int, bytes], Sequence[bytes]]:
-    """One message of a login is damaged, in one of several ways, and cut into pieces."""
-    at, how = chance.randrange(3), chance.choice(WAYS)
-
-    def damage(number: int, whole: bytes) -> Sequence[bytes]:
-        said = how(chance, whole) if number == at else whole
-        cuts = sorted(chance.randrange(len(said) + 1) for _ in range(chance.randrange(3)))
-        return [said[start:end] for start, end in zip([0, *cuts], [*cuts, len(said)], strict=True)]
-
-    return damage
-
-
-def _flip(chance: random.Random, whole: bytes) -> bytes:
-    said = bytearray(whole)
-    for _ in range(chance.randrange(1, 4)):
-        said[chance.randrange(len(said))] = chance.randrange(256)
-    return bytes(said)
-
-
-def _cut(chance: random.Random, whole: bytes) -> bytes:
-    return whole[: chance.randrange(len(whole))]
-
-
-def _length(chance: random.Random, whole: bytes) -> bytes:
-    size = chance.choice([0, 1, MESSAGE_BYTES, MESSAGE_BYTES + 1, 2**31 - 1, 2**31, 2**32 - 1, chance.randrange(2**32)])
-    return whole[:1] + struct.pack(">I", size) + whole[5:]
-
-
-def _status(chance: random.Random, whole: bytes) -> bytes:
-    return bytes([chance.randrange(256)]) + whole[1:]
-
-
-def _long(chance: random.Random, whole: bytes) -> bytes:
-    filling = chance.choice([b" ", b"\\", b'"', b"a", b",", b"=", b"\0", b"a=,", b"\xff"]) * chance.randrange(3000)
-    at = chance.randrange(5, len(whole) + 1)
-    payload = (whole[5:at] + filling + whole[at:])[: MESSAGE_BYTES + 10]
-    return message(Status(whole[0]), payload)
-
-
-def _noise(chance: random.Random, whole: bytes) -> bytes:
-    return whole[:5] + chance.randbytes(len(whole) - 5)
-
-
-def _again(chance: random.Random, whole: bytes) -> bytes:
-    return whole * chance.randrange(2, 4)
-
-
-def _directives(chance: random.Random, whole: bytes) -> bytes:
-    """Of a response of DIGEST-MD5: one is repeated, left out, or has another value."""
-    parts = whole[5:].split(b",")
-    at = chance.randrange(len(parts))
-    name = parts[at].partition(b"=")[0]
-    values = [b'""', b"", b'"' + chance.randbytes(8) + b'"', b"9" * 30, b'"\\"', b"auth-conf", b"null/default"]
-    parts[at : at + 1] = chance.choice([[], [parts[at]] * 2, [name + b"=" + chance.choice(values)], [name]])
-    return message(Status(whole[0]), b",".join(parts))
-
-
-WAYS = [_flip, _flip, _cut, _length, _status, _long, _noise, _again, _directives]
-
-
 def test_damaged_logins(tmp_path: Path) -> None:
     chance = chance_of("damaged logins")
     place = Place(tmp_path)
@@ -238,7 +123,7 @@ def test_damaged_logins(tmp_path: Path) -> None:
         for _ in range(count // TOGETHER):
             layers = list(Layers)
             good = [Conversation(place, chance.choice(layers), intact) for _ in range(2)]
-            bad = [Conversation(place, chance.choice(layers), damaged(chance)) for _ in range(TOGETHER)]
+            bad = [Conversation(place, chance.choice(layers), damaged(chance, MESSAGES)) for _ in range(TOGETHER)]
             ways = ["DIGEST-MD5", "PLAIN", *(chance.choice(["DIGEST-MD5", "PLAIN"]) for _ in bad)]
             await asyncio.gather(*(one.run(way) for one, way in zip([*good, *bad], ways, strict=True)))
             assert not any(one.wire.closing for one in good), "who logs in rightly is let in, whatever others do"

@@ -57,22 +57,28 @@ class Realm:
             **more,
         }
 
-    def client(self, user: str = "alice", service: str = "hive", *, flags: int | None = None) -> Any:
+    def client(self, user: str = "alice", service: str = "hive") -> Any:
         """A user's context for a service at localhost."""
-        import gssapi
+        return client_context(self.users[user], f"{user}@{REALM}", f"{service}/localhost@{REALM}")
 
-        keytab, flag = self.users[user], gssapi.RequirementFlag
-        return gssapi.SecurityContext(
-            name=gssapi.Name(f"{service}@localhost", gssapi.NameType.hostbased_service),
-            creds=gssapi.Credentials(
-                usage="initiate",
-                store={"client_keytab": str(keytab), "ccache": f"MEMORY:{user.replace('/', '-')}-{id(self)}"},
-                name=gssapi.Name(f"{user}@{REALM}", gssapi.NameType.kerberos_principal),
-            ),
-            flags=flag.mutual_authentication | flag.replay_detection | flag.integrity | flag.confidentiality,
-            usage="initiate",
-            mech=gssapi.MechType.kerberos,
-        )
+
+def client_context(keytab: Path, principal: str, service: str) -> Any:
+    """The context of a client for a service, both with their realms."""
+    import gssapi
+
+    def name(text: str) -> Any:
+        return gssapi.Name(text, gssapi.NameType.kerberos_principal)
+
+    flag, tickets = gssapi.RequirementFlag, f"MEMORY:{principal.replace('/', '-')}-{keytab.parent.stat().st_ino}"
+    return gssapi.SecurityContext(
+        name=name(service),
+        creds=gssapi.Credentials(
+            usage="initiate", store={"client_keytab": str(keytab), "ccache": tickets}, name=name(principal)
+        ),
+        flags=flag.mutual_authentication | flag.replay_detection | flag.integrity | flag.confidentiality,
+        usage="initiate",
+        mech=gssapi.MechType.kerberos,
+    )
 
 
 @contextmanager

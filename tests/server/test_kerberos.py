@@ -15,16 +15,28 @@ import pytest
 from tests.chance import chance
 from tests.lengths import by_tier
 from tests.server.conftest import Worker, started
-from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, Realm, Refused, SaslConnection, message, realm_in
+from tests.server.logged_in import (
+    AUTH,
+    AUTH_CONF,
+    AUTH_INT,
+    Realm,
+    Refused,
+    SaslConnection,
+    client_context,
+    message,
+    realm_in,
+)
 from tests.server.scripted import STOP, Call, Hangup, ScriptedMetastore, string_field
 from tests.server.secured import over_tls
 from tests.testbed.certificates import Authority
+from tests.testbed.kdc import REALM, Kdc
 from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import EndOfStream, RawConnection, decode_reply, encode_call
 
 VERSION = encode_call("getVersion", seqid=4)
 RULE = r"RULE:[1:$1@$0](.*@LAB\.TEST)s/@.*//"
 LOGINS = int(os.environ.get("FUZZ_HANDSHAKES", by_tier(test=300, all=2000, every=10_000)))
+BRIEF_S, SKEW_S = 10, 2
 USER = {name: Call(encode_call("set_ugi", name, [])).arguments for name in ("alice", "bob")}
 
 
@@ -193,6 +205,59 @@ def test_refused_logins(place: Place) -> None:
             client.log_in(realm.client("svc/localhost"))
         assert wait_until(lambda: worker.log().count("login refused") >= 8) and worker.log().count("login refused") == 8
     assert len(place.metastore.named("set_ugi")) == 1
+
+
+def test_a_ticket_that_has_expired(
+    place: Place, scripted: ScriptedMetastore, new_worker: Callable[..., Worker], tmp_path: Path
+) -> None:
+    """It was good when its client sent it; the KDC gives this user no longer ones. Nobody else is concerned."""
+    principal, config = f"brief@{REALM}", tmp_path / "krb5.conf"
+    keytab = place.realm.kdc.keytab("brief", options=f'-maxlife "{BRIEF_S} seconds"')
+    usual = Path(os.environ["KRB5_CONFIG"]).read_text()
+    config.write_text(usual.replace("[libdefaults]", f"[libdefaults]\n  clockskew = {SKEW_S}"))
+    settings = place.realm.settings()
+    settings["security"] = {"transports": ["plain", "sasl"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KRB5_CONFIG", str(config))
+        worker = new_worker(scripted.address, **settings)
+    late, soon = (client_context(keytab, principal, f"hive/localhost@{REALM}") for _ in range(2))
+    ticket = late.step()
+    until_s = time.time() + BRIEF_S + SKEW_S + 1
+    with worker.raw() as neighbour, SaslConnection.to(place.worker.port, place.worker.source) as good:
+        good.log_in(soon)
+        expected = neighbour.call(VERSION)
+        assert wait_until(lambda: time.time() > until_s)
+        with SaslConnection.to(worker.port) as client:
+            client.send_bytes(message(1, b"GSSAPI") + message(2, ticket))
+            with pytest.raises(Refused, match="GSS initiate failed"):
+                client.answer(2)
+            assert closed(client)
+        assert worker.logged("Ticket expired")
+        assert neighbour.call(VERSION) == good.call(VERSION) == expected
+
+
+def test_users_of_another_realm(place: Place, tmp_path: Path) -> None:
+    """With a ticket for their own realm's service of the same name; and with one of the proxy's KDC, which trusts their
+    realm. Neither makes alice@OTHER.TEST the user alice."""
+    other = "OTHER.TEST"
+    alice = f"alice@{other}"
+    with Kdc(tmp_path / "other", other) as kdc, place.connected() as neighbour:
+        expected = neighbour.call(VERSION)
+        keytab, _ = kdc.keytab("alice"), kdc.keytab("hive/localhost")
+        place.realm.kdc.trusts(kdc)
+        for service, refusal, why in (
+            (f"hive/localhost@{other}", "GSS initiate failed", "not found in keytab"),
+            (f"hive/localhost@{REALM}", "No user has this principal's name", f"applies to {alice}"),
+        ):
+            with (
+                pytest.MonkeyPatch.context() as patch,
+                SaslConnection.to(place.worker.port, place.worker.source) as client,
+                pytest.raises(Refused, match=refusal),
+            ):
+                patch.setenv("KRB5_CONFIG", kdc.environment["KRB5_CONFIG"])
+                client.log_in(client_context(keytab, alice, service))
+            assert place.worker.logged(why)
+            assert neighbour.call(VERSION) == expected
 
 
 def test_what_is_not_a_login_is_not_answered(place: Place) -> None:

@@ -217,6 +217,11 @@ def test_certificates_of_clients(
         with over_tls(authority.client(foreign), worker.port) as unknown:
             unknown.call(VERSION)
     assert worker.logged("TLS: unable to get local issuer certificate")
+    expired = authority.signed("client", expires=datetime.now(UTC) - timedelta(days=1))
+    with pytest.raises(OSError):
+        with over_tls(authority.client(expired), worker.port) as late:
+            late.call(VERSION)
+    assert worker.logged("TLS: certificate has expired")
     if wanted == "optional":
         with over_tls(authority.client(), worker.port) as without:
             without.call(VERSION)

@@ -53,15 +53,15 @@ _SERVER = """\
 
 
 class Kdc(Closing):
-    """A running KDC; `environment` is what its clients need."""
+    """A running KDC; `environment` is what its clients need. localhost is in its realm."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, realm: str = REALM) -> None:
         required("gssapi")
         for package, program in (("krb5-kdc", "krb5kdc"), ("krb5-admin-server", "kadmin.local")):
             provided(package, functools.partial(_installed, program))
         directory.mkdir(parents=True)
-        self._directory, port = directory, free_port()
-        facts = {"realm": REALM, "port": port, "directory": directory}
+        self._directory, self._realm, port = directory, realm, free_port()
+        facts = {"realm": realm, "port": port, "directory": directory}
         clients, server = directory / "krb5.conf", directory / "kdc.conf"
         clients.write_text(_CLIENTS.format(**facts))
         server.write_text(_SERVER.format(**facts))
@@ -70,7 +70,7 @@ class Kdc(Closing):
             "KRB5_KDC_PROFILE": str(server),
             "KRB5RCACHEDIR": str(directory),
         }
-        self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "throwaway")
+        self._run("kdb5_util", "create", "-s", "-r", realm, "-P", "throwaway")
         self._process = Process(
             "KDC", ["/usr/sbin/krb5kdc", "-n"], directory / "kdc.log", env=self.environment, cwd=directory
         )
@@ -85,6 +85,15 @@ class Kdc(Closing):
             self._run("kadmin.local", "-q", f"addprinc -randkey {options} {principal}")
             self._run("kadmin.local", "-q", f"ktadd -k {file} {principal}")
         return file
+
+    def trusts(self, other: Kdc) -> None:
+        """Users of the other realm get tickets for services of this one. The other's clients learn where this KDC
+        is."""
+        for one in (self, other):
+            one._run("kadmin.local", "-q", f"addprinc -pw trusted krbtgt/{self._realm}@{other._realm}")
+        clients = Path(other.environment["KRB5_CONFIG"])
+        realms = Path(self.environment["KRB5_CONFIG"]).read_text().partition("[realms]")[2].partition("[domain")[0]
+        clients.write_text(f"{clients.read_text()}[realms]{realms}")
 
     def log_in(self, principal: str, keytab: Path, environment: Mapping[str, str]) -> None:
         """Get a ticket, into the cache that the environment names."""
