@@ -29,7 +29,12 @@ SECURED = """\
 """
 
 
-def run_job(uri: str, directory: Path, options: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+def run_job(
+    uri: str,
+    directory: Path,
+    options: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
     """`directory` may have Hadoop's configuration."""
     required("pyspark")
     directory.mkdir(parents=True, exist_ok=True)
@@ -37,7 +42,7 @@ def run_job(uri: str, directory: Path, options: Mapping[str, str] = MappingProxy
     finished = subprocess.run(
         [sys.executable, "-m", "tests.clients.spark_job", uri, str(directory), json.dumps(dict(options))],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HADOOP_CONF_DIR": str(directory)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HADOOP_CONF_DIR": str(directory), **environment},
         capture_output=True,
         text=True,
         timeout=JOB_S,
