@@ -163,10 +163,18 @@ class Pulse:
         rows = [dict(LABEL.findall(line)) | {"": line.rpartition(" ")[2]} for line in text.splitlines() if OWN in line]
         return {f"{row['outcome']} {row['reason']}".strip(): float(row[""]) for row in rows}
 
+    def _newest_event(self) -> int:
+        try:
+            with MetastoreClient(*self.world.truth, timeout_s=TIMEOUT_S) as truth:
+                return int(truth.get_current_notificationEventId().eventId)
+        except LOST:
+            return 0
+
     def recovered(self, began_s: float, timeout_s: float) -> Signs:
-        """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted."""
-        before = self.told()
-        hits, told_s = before.get(HIT, 0.0), began_s
+        """Seconds from `began_s` until a read and a write that began later are answered, until a hit is counted, and
+        until the cache has followed what was logged before."""
+        before, event_id = self.told(), self._newest_event()
+        hits, told_s, looked_s = before.get(HIT, 0.0), began_s, began_s
 
         def hit() -> bool:
             nonlocal told_s
@@ -175,10 +183,19 @@ class Pulse:
             told_s = time.monotonic()
             return self.told().get(HIT, 0.0) not in (hits, 0.0)
 
+        def followed() -> bool:
+            nonlocal looked_s
+            if time.monotonic() < looked_s + TOLD_S:
+                return False
+            looked_s = time.monotonic()
+            cursor = self.side.cursor()
+            return cursor is not None and cursor >= event_id
+
         signs: dict[str, Callable[[], bool]] = {
             "read": lambda: bool(self.reads) and self.reads[-1].began_s > began_s,
             "write": lambda: bool(self.writes) and self.writes[-1].began_s > began_s,
             HIT: hit,
+            "followed": followed,
         }
         found: dict[str, float | None] = dict.fromkeys(signs)
         deadline_s = time.monotonic() + timeout_s

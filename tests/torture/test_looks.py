@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import lmdb
 import pytest
 
+from tests.testbed.processes import SOON_S
 from tests.torture import afterwards
 from tests.torture.budget import LOOKS, children, connections, most_lasting
 from tests.torture.faults import every
 from tests.torture.faults.kinds import GoesOn
-from tests.torture.pulse import Call, Signs
+from tests.torture.gate import Gate
+from tests.torture.pulse import Call, Pulse, Signs
 from tests.torture.run import JUDGED, Outcome, Struck, going_on
 
 
@@ -63,3 +67,19 @@ def test_what_goes_on_while_a_fault_lasts(answered: int, complains: bool) -> Non
     outcome = Outcome(struck=struck)
     going_on(outcome, [pulse], 0.0)  # type: ignore[list-item]  # all that is asked of one
     assert bool(outcome.slow) is complains
+
+
+def test_a_recovery_lasts_until_the_cache_has_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time that a flood of events takes would be counted for the fault that strikes next."""
+    hits, cursors = itertools.count(1), iter([None, 6, 7])
+    line = 'hms_proxy_requests_total{method="get_schema",outcome="hit",reason=""}'
+    proxy = SimpleNamespace(get=lambda path: (200, f"{line} {next(hits)}"))
+    side = SimpleNamespace(proxy=proxy, cursor=lambda: next(cursors))
+    monkeypatch.setattr(Pulse, "_newest_event", lambda _: 7)
+    pulse = Pulse(SimpleNamespace(sides=[side]), 0, Gate())  # type: ignore[arg-type]  # all that is asked of one
+    began_s = time.monotonic()
+    pulse.reads.append(Call(began_s + 0.1, 0.1))
+    pulse.writes.append(Call(began_s + 0.1, 0.1))
+    signs = pulse.recovered(began_s, SOON_S)
+    assert signs.slowest_s is not None and signs.seconds.keys() == {"read", "write", "hit", "followed"}
+    assert next(cursors, "all looked at") == "all looked at"

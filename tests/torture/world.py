@@ -74,7 +74,7 @@ class Side:
         """The event that its cache is as of, if it tells."""
         try:
             return int(self.proxy.status()["cursor_event_id"])
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, TypeError, http.client.HTTPException):  # TypeError: it has none
             return None
 
     @property
