@@ -3,9 +3,9 @@
 Job: `blocks` finds them; `Reader` carries them out in order. The word after the fence says what a block is: `sh` runs
 and must end with 0; `sh title="... terminal ..."` runs until the reader needs the terminal for something else (the
 title ends with `instead`) or the page ends; `sh title="once"` installs, and is not run; `python title="NAME"` is saved
-as NAME and run. Other blocks are shown, not run.
+as NAME and run; `toml title="NAME"` is saved. Other blocks are shown, not run.
 Must not know: which page. Invariants: ports of the page (9083 to 9086, 9183) are replaced by free ones, so that a page
-can be run on a machine where they are taken.
+can be run on a machine where they are taken; names that stand for a reader's own servers, by those of `own`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,8 +29,11 @@ from tests.testbed.processes import free_port, wait_until
 
 PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
 SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
-BLOCK_S: Final = 120.0
-READY_S: Final = 240.0
+PATIENT: Final = {"HMS_CACHE_PROXY_UPSTREAM_OPTIONS_CONNECT_TIMEOUT_S": "60"}
+"""How long a metastore that has just been started may take on a busy machine."""
+
+BLOCK_S: Final = 400.0
+READY_S: Final = 400.0
 NOTHING: Final[Mapping[str, str]] = {}
 _FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
@@ -57,19 +60,22 @@ class Reader:
     """Somebody with a terminal for each title, all in one directory."""
 
     directory: Path
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ports = {port: str(free_port()) for port in PORTS}
         self.terminals: dict[str, subprocess.Popen[bytes]] = {}
         self.printed: dict[str, str] = {}
         programs = Path(sys.executable).parent
-        self.environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        self.environment = {**os.environ, **PATIENT, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
         self.environment |= {f"HMS_CACHE_PROXY_{key}": self.replaced(value) for key, value in SETTINGS.items()}
         self.environment["HMS_CACHE_PROXY_URL"] = self.replaced("http://127.0.0.1:9084")
         self.environment["HMS_CACHE_PROXY_ADMIN_URL"] = self.replaced("http://127.0.0.1:9085")
 
     def replaced(self, text: str) -> str:
-        """With ports that are free."""
+        """With the reader's own names, and ports that are free."""
+        for name, own in self.own.items():
+            text = text.replace(name, own)
         return re.sub(r"\b(?:" + "|".join(self.ports) + r")\b", lambda found: self.ports[found[0]], text)
 
     def follow(self, page: str, until: Mapping[str, str] = NOTHING) -> None:
@@ -77,9 +83,10 @@ class Reader:
         regular expression), by its first line; it is run again until it does, as counters are some seconds old."""
         for block in blocks(page):
             self.wait_counted()
-            if block.language == "python" and block.title:
+            if block.language in ("python", "toml") and block.title:
                 (self.directory / block.title).write_text(self.replaced(block.text))
-                self.run(f"python {block.title}", block.title)
+                if block.language == "python":
+                    self.run(f"python {block.title}", block.title)
             elif block.language == "sh" and "terminal" in block.title:
                 self.start(block)
             elif block.language == "sh" and block.title != "once":

@@ -39,6 +39,11 @@ def database_of(url: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path.strip("/")) or "metastore"
 
 
+def account_of(url: str) -> str:
+    """The account that a store_url names; empty if it names none."""
+    return urllib.parse.unquote(urllib.parse.urlsplit(url).username or "")
+
+
 def mask_url(url: str) -> str:
     """The URL with its password replaced by `***`, in the authority and in the query."""
     masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)

@@ -19,7 +19,7 @@ from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
 from hms_cache_proxy.doctor.peers import look_at_peers
 from hms_cache_proxy.doctor.security import look_at_security
 
-__all__ = ["Diagnosis", "Finding", "Severity", "diagnose", "print_diagnosis"]
+__all__ = ["Diagnosis", "Finding", "Severity", "diagnose", "look_at_database", "print_diagnosis"]
 
 _MARKS = {
     Severity.OK: "[green]  ok   [/]",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from hms_cache_proxy.config import Config, mask_url
-from hms_cache_proxy.config.urls import database_of
+from hms_cache_proxy.config.urls import account_of, database_of
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.dialect import DatabaseServer
@@ -28,7 +28,8 @@ def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
         report = privileges_report(config.store_url)
     except StoreError as error:
         product = _product(config.store_url)
-        script = grant_script(product=product, database=database_of(config.store_url))
+        url = config.store_url
+        script = grant_script(product=product, database=database_of(url), account=account_of(url) or READER)
         return [_unreadable(config, str(error), product)], None, script
     uuid = report.identity.database_uuid if report.identity else None
     script = report.grant_script if report.unreadable else ""
@@ -80,6 +81,7 @@ def grant_script(
     *,
     product: str = POSTGRES,
     database: str = "metastore",
+    account: str = READER,
 ) -> str:
     """The script that creates an account with SELECT on the required tables, and no other privilege. The owner of the
     database runs it. It is empty for SQLite, which has no accounts. `database`: its name if no `server` is given."""
@@ -87,13 +89,13 @@ def grant_script(
         return ""
     server = DatabaseServer(
         version="",
-        account=READER,
+        account=account,
         database=server.database if server else database,
         schema=server.schema if server else "public",
         is_replica=False,
     )
     writer = PostgresPieces() if product == POSTGRES else MySQLPieces()
-    return writer.account_script(READER) + writer.grant_script(server, tables)
+    return writer.account_script(account) + writer.grant_script(server, tables)
 
 
 def _findings(report: PrivilegesReport) -> Iterator[Finding]:

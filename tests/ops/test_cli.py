@@ -64,6 +64,15 @@ def test_the_console_script_is_installed() -> None:
     assert (done.returncode, done.stdout) == (0, "0.1.0\n")
 
 
+def test_completion() -> None:
+    """As the lines of docs/operations.md have a shell ask for it."""
+    script = Path(sys.executable).with_name("hms-cache-proxy")
+    for words, found in (("hms-cache-proxy stat", "status"), ("hms-cache-proxy serve --admin", "--admin-listen")):
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_HMS_CACHE_PROXY_COMPLETE": "bash_complete"}
+        done = subprocess.run([script], env={**os.environ, **asked}, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, f"plain,{found}\n"), done.stderr
+
+
 @pytest.mark.parametrize("command", ["", "serve", "status", "doctor", "flush", "check-config", "metastore"])
 def test_help(here: Callable[..., Done], command: str) -> None:
     done = here(*command.split(), "--help")
@@ -104,6 +113,7 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
             "is this the proxy's `admin.listen` address (--url or",
         ),
         (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
+        (["doctor", "--grant-script", "--upstream", "thrift://h:1"], {}, 2, "store_url: is not set; --grant-script"),
         (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
     ],
 )
@@ -172,9 +182,24 @@ def test_a_missing_driver_ends_the_start(tmp_path: Path) -> None:
     assert "secret" not in done.stderr
 
 
+def test_the_script_for_an_account_that_does_not_exist_yet(here: Callable[..., Done]) -> None:
+    url = "postgresql://the%20reader@127.0.0.1:1/hive"
+    done = here("doctor", "--grant-script", "--upstream", "thrift://h:1", "--store-url", url)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "CREATE ROLE \"the reader\" LOGIN PASSWORD '...';"
+    assert second == 'GRANT CONNECT ON DATABASE "hive" TO "the reader";'
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["serve", "extra"], ["unknown"], ["flush"], ["flush", "--all", "--db", "x"]],
+    [
+        ["serve", "extra"],
+        ["unknown"],
+        ["flush"],
+        ["flush", "--all", "--db", "x"],
+        ["doctor", "--grant-script", "--json"],
+    ],
 )
 def test_wrong_usage(here: Callable[..., Done], arguments: list[str]) -> None:
     done = here(*arguments)

@@ -69,7 +69,7 @@ def test_an_account_that_may_write(tmp_path: Path, hms42: Metastore) -> None:
     code, answer = doctor(tmp_path, hms42.uri, owner)
     assert code == 0
     assert any("the account may write: " in line and "the script below" in line for line in lines(answer, "warning"))
-    assert "CREATE ROLE hms_reader LOGIN" in str(answer["grant_script"])
+    assert 'CREATE ROLE "hms_reader" LOGIN' in str(answer["grant_script"])
 
 
 def test_an_account_that_may_not_read_and_the_script_that_helps(tmp_path: Path, hms42: Metastore) -> None:
@@ -146,7 +146,7 @@ def test_a_database_that_cannot_be_reached(tmp_path: Path, hms42: Metastore) -> 
     assert code == 1
     assert any(line.startswith("database: ") and "127.0.0.1" in line for line in lines(answer, "error")), answer
     assert "geheim" not in json.dumps(answer)
-    assert 'ON DATABASE "hive" TO "hms_reader"' in str(answer["grant_script"])
+    assert 'ON DATABASE "hive" TO "u"' in str(answer["grant_script"])
 
 
 def test_the_command(tmp_path: Path, hms42: Metastore) -> None:

@@ -100,7 +100,7 @@ class PostgresPieces(CommonPieces):
         return self.by_ids(build)
 
     def account_script(self, account: str) -> str:
-        return f"CREATE ROLE {account} LOGIN PASSWORD '...';\n"
+        return f"CREATE ROLE {quoted(account)} LOGIN PASSWORD '...';\n"
 
     def grant_script(self, server: DatabaseServer, tables: Sequence[str]) -> str:
         account, schema = quoted(server.account), quoted(server.schema or "public")
