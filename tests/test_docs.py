@@ -15,6 +15,7 @@ from hms_cache_proxy.config import settings
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metric_table import TABLE
+from hms_cache_proxy.status import words
 from tests import figures
 from tests.written_figures import MAY_STAND, key_of, written_figures
 
@@ -62,13 +63,15 @@ def test_every_metric_reason_and_outcome() -> None:
     text = page("docs/metrics.md")
     for metric in TABLE:
         assert f"| `{metric.name}` |" in text
-    for reason in Reason:
-        assert f"| `{reason.value}` |" in text, reason
+    for reason in {reason.value for reason in Reason} | words.REASONS.keys() - {""}:
+        assert f'<a id="reason-{reason}"></a>`{reason}`' in text, f"{reason}: the status page links to this place"
     sources = "".join(p.read_text("utf-8") for p in (ROOT / "hms_cache_proxy" / "server").glob("*.py"))
     for reason in re.findall(r'"(no_upstream|upstream_\w+)"', sources):
         assert f"`{reason}`" in text, reason
     for mode in ModeReason:
         assert f"| `{mode.label}` |" in text, mode
+    table = text.partition("## Reasons")[2].partition("| Reason of another outcome")[0]
+    assert not re.search(r"\| *\|$", table, re.MULTILINE), "a reason without a word of what can be done"
     for outcome in ("hit", "miss", "relay", "write", "error"):
         assert f"| `{outcome}` |" in text
 

@@ -21,6 +21,7 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.processes import wait_until
 
 pytestmark = pytest.mark.real
+REASONS = "https://github.com/hms-cache-proxy/hms-cache-proxy/blob/main/docs/metrics.md#reason-"
 SETTINGS = {"EMBEDDED": "true", "ADMIN_SHOW_USERS": "true"}
 
 
@@ -136,7 +137,8 @@ def test_time_at_the_metastore_is_a_part_of_the_whole(proxy: Proxy) -> None:
 def test_the_page_needs_nothing_else(proxy: Proxy) -> None:
     page = proxy.get("/")[1]
     beginning, script = page.split("<script>")
-    assert "http" not in beginning and set(re.findall(r"https?://[^\"']+", script)) == {"http://www.w3.org/2000/svg"}
+    named = set(re.findall(r"https?://[^\"']+", script))
+    assert "http" not in beginning and named == {"http://www.w3.org/2000/svg", REASONS}, "nothing but a link's target"
     ids = set(re.findall(r'id="([\w-]+)"', page))
     used = set(re.findall(r'(?:\$|put|pill)\("([\w-]+)"', script))
     assert len(used) > 20 and used <= ids, used - ids
@@ -161,6 +163,7 @@ def test_the_page_in_a_browser(proxy: Proxy, size: str) -> None:
         "hive.sales.orders",
         "<figcaption><b>Hit ratio</b>",
         '<path d="M',
+        f'<a href="{REASONS}',
     ):
         assert words in done.stdout, words
     assert not re.search(r">(undefined|NaN|null)[ <]", done.stdout)
