@@ -124,6 +124,7 @@ def test_everything_is_selected_that_must_be(rendered: list[dict[str, Any]]) -> 
     ("values", "message"), [({"peers": {"secret": "s"}}, "upstream names"), (UPSTREAM, "peers.secret")]
 )
 def test_what_is_missing_is_named(values: dict[str, Any], message: str) -> None:
+    required("helm_python")
     with pytest.raises(RuntimeError, match=message):
         render(values)
 

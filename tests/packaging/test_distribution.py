@@ -37,6 +37,18 @@ def test_what_an_index_is_told() -> None:
     assert not any(one.startswith("License ::") for one in told["classifiers"]), "license is an SPDX expression"
 
 
+def test_an_index_is_told_which_pythons_were_tried() -> None:
+    """The same as readers are."""
+    page = (ROOT / "docs" / "compatibility.md").read_text("utf-8")
+    section = page.partition("\n## Python\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (3\.\d+) \| (.+) \|$", section, re.MULTILINE)
+    tried = [python for python, what in rows if what != "not tried"]
+    told = [one.rpartition(" :: ")[2] for one in project()["classifiers"] if ":: Python :: 3." in one]
+    assert told == tried and project()["requires-python"] == f">={tried[0]}"
+    first, (last, what) = (ROOT / "README.md").read_text("utf-8"), rows[-1]
+    assert f"Python {', '.join(tried[:-1])} or {tried[-1]} ({last} was {what})" in first
+
+
 @pytest.fixture(scope="module")
 def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution, unpacked; built of a copy, because setuptools writes into its tree."""
