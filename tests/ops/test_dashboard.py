@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.prometheus import Prometheus, program
 
 RULES = ROOT / "conf" / "prometheus-rules.yml"
+BLOB = "https://github.com/hms-cache-proxy/hms-cache-proxy/blob/main/"
 PROMTOOL_S = 120
 TRAFFIC_S = 8.0
 DATA_S = 30.0
@@ -40,6 +42,14 @@ def test_panels_are_explained_and_do_not_overlap() -> None:
         taken |= squares
     assert len({panel["id"] for panel in panels()}) == len(panels())
     assert "$datasource" not in DASHBOARD.read_text("utf-8"), "it is written ${datasource}"
+
+
+def test_links_lead_to_documents() -> None:
+    links = json.loads(DASHBOARD.read_text("utf-8"))["links"]
+    assert [link["title"] for link in links] == ["Reasons of misses", "Runbook"]
+    for link in links:
+        assert link["url"].startswith(BLOB), link
+        assert (ROOT / link["url"].removeprefix(BLOB).partition("#")[0]).is_file(), link
 
 
 @pytest.fixture
