@@ -47,6 +47,7 @@ from .tree import (
     Subject,
     base,
 )
+from .values import numbers
 
 REMEMBERED: Final = 512
 REMEMBERED_BYTES: Final = 8 << 10
@@ -307,7 +308,7 @@ def _value(kind: str, found: Any) -> Plain:
         if simple == "timestamp" and found.cls == c.TIMESTAMP:
             return _moment(found.fields["localDateTime"])
         if simple == "decimal" and found.cls == c.DECIMAL:
-            return _decimal(found.fields)
+            return _fitting(kind, _decimal(found.fields))
         if simple in ("char", "varchar") and found.cls == (c.CHAR if simple == "char" else c.VARCHAR):
             return _sized(kind, simple, found.fields["value"])
     raise NotUnderstood(f"a constant of another class than {simple}")
@@ -342,6 +343,15 @@ def _moment(found: Any) -> datetime:
     if not isinstance(found, datetime) or found.year < FIRST_YEAR:
         raise NotUnderstood("a time before the calendar")
     return found
+
+
+def _fitting(kind: str, value: Decimal) -> Decimal:
+    """A decimal, which must have room in its type: Hive rounds another one, or makes it null."""
+    precision, scale = numbers(kind)
+    exponent = value.as_tuple().exponent
+    if abs(value) >= Decimal(10) ** (precision - scale) or not isinstance(exponent, int) or -exponent > scale:
+        raise NotUnderstood("a decimal beyond its type")
+    return value
 
 
 def _decimal(fields: dict[str, int]) -> Decimal:

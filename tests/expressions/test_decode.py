@@ -116,6 +116,15 @@ def test_a_condition_is_not_referred_to(monkeypatch: pytest.MonkeyPatch) -> None
     decoding._remembered.cache_clear()
 
 
+def test_decimals_beyond_their_type_are_refused() -> None:
+    """Hive evaluates 100 as a decimal(3,3) as null."""
+    data = next(each.expression for each in vectors() if each.filter == "(dc < 100)")
+    kind = b"\x03\x01\x06\x00"  # a decimal(3,0)
+    assert data.count(kind) == 1 and read(data) is not None
+    for beyond in (b"\x03\x01\x06\x06", b"\x03\x01\x04\x00"):
+        assert read(data.replace(kind, beyond)) is None
+
+
 def test_long_lists_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     data = next(each.expression for each in vectors() if each.filter == "(ds) IN ('2024-01-01', '2024-01-03')")
     assert read(data) is not None
