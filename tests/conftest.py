@@ -33,6 +33,17 @@ pytest_plugins = [f"tests.{name}_plugin" for name in ("failures", "figures", "pr
 _numbers = itertools.count(1)
 
 
+def _log_plainly() -> None:
+    """Tracebacks in lines of this process as `serve` writes them. By default they show all variables of all frames: for
+    those of a connection that takes seconds, while the loop under test stands still."""
+    structlog.reset_defaults()
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+
+
+_log_plainly()
+
+
 @contextmanager
 def _missing_prerequisite_skips() -> Iterator[None]:
     """Turn a missing prerequisite into a skip with its reason, but not in CI."""
@@ -63,7 +74,7 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
     """What configures the log, as `serve` does, needs a process of its own: later tests here would see no lines."""
     found = yield
     if structlog.get_config()["cache_logger_on_first_use"]:
-        structlog.reset_defaults()
+        _log_plainly()
         pytest.fail("the test has configured the log of this process")
     return found
 
