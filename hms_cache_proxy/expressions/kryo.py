@@ -287,7 +287,7 @@ class _Reader:
         if kind == "moment":
             return self._object(LOCAL_MOMENT, depth, nullable=True)
         if kind == "truth":
-            return self._of_class(TRUTH, depth)
+            return self._result(depth)
         if kind == "way":
             return self._way()
         if kind == "calendar":
@@ -297,6 +297,13 @@ class _Reader:
         if kind in _PACKED:
             return _PACKED[kind].unpack(self._take(_PACKED[kind].size))[0]
         return self._listed(_STRING if kind == "words" else None, depth)
+
+    def _result(self, depth: int) -> Any:
+        """Where a function of Hive puts its result: without it, it cannot be evaluated."""
+        found = self._of_class(TRUTH, depth)
+        if found is None:
+            raise NotUnderstood("a function without a place for its result")
+        return found
 
     def _of_class(self, wanted: str, depth: int) -> Any:
         found = self._class()

@@ -125,6 +125,16 @@ def test_decimals_beyond_their_type_are_refused() -> None:
         assert read(data.replace(kind, beyond)) is None
 
 
+def test_a_function_without_a_place_for_its_result_is_refused() -> None:
+    """Hive fails when it evaluates one: a NullPointerException."""
+    data = next(each.expression for each in vectors() if each.filter == "(ds = '2024-01-01')")
+    name = b"org.apache.hadoop.io.BooleanWritabl\xe5"
+    at = data.index(name) - 2  # what says that a class follows, and its number
+    with_value = data[at : at + 2 + len(name) + 2]
+    assert read(data) is not None
+    assert read(data.replace(with_value, b"\0")) is None
+
+
 def test_long_lists_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     data = next(each.expression for each in vectors() if each.filter == "(ds) IN ('2024-01-01', '2024-01-03')")
     assert read(data) is not None
