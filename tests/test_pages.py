@@ -44,7 +44,7 @@ def test_torture() -> None:
         "seed": 3,
         "wrong": 0,
         "slow": 1,
-        "pace": 1.25,
+        "slowdown": {"at the start": 3.5, "in the mean": 1.25},
         "counts": {
             "reads": 5000,
             "hits": 4000,
