@@ -10,8 +10,13 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security.mechanism import Admitted
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.mechanisms import Mechanism
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Status, message
 
 Damage: TypeAlias = Callable[[int, bytes], Sequence[bytes]]
@@ -79,6 +84,48 @@ class Served(asyncio.Protocol):
     """Who was let in, and has gone."""
 
     lost = True
+
+
+class AttackedLogins:
+    """A server's logins. `served`: who was let in."""
+
+    def __init__(self, *mechanisms: Mechanism) -> None:
+        for mechanism in mechanisms:
+            mechanism.threads = AtOnce()  # type: ignore[assignment]  # any executor will do
+        self.counted, self.served = Counted(), list[str]()
+        self.logins = Logins(mechanisms, self._serve, cast(WorkerMetrics, self.counted), 1 << 20)
+
+    def _serve(self, admitted: Admitted) -> Client:
+        self.served.append(admitted.user)
+        return cast(Client, Served())
+
+
+class Conversation:
+    """One client, which sends its messages damaged in this way."""
+
+    def __init__(self, logins: Logins, damage: Damage) -> None:
+        self._logins, self._damage = logins, damage
+        self.wire = Wire()
+        self.stream = logins.stream("127.0.0.1:1")
+        self.stream.connection_made(self.wire)
+        self._sent = 0
+
+    async def run(self) -> None:
+        """Log in as far as both sides let it, and end the client's side behind the last message."""
+        login = asyncio.ensure_future(self._logins.let_in(self.stream, "127.0.0.1:1", within_tls=True))
+        await self.talk()
+        self.stream.eof_received()
+        await login
+
+    async def talk(self) -> None:
+        """The client's side of a login."""
+        raise NotImplementedError
+
+    def send(self, whole: bytes) -> None:
+        for piece in self._damage(self._sent, whole):
+            if piece and not self.wire.closing:
+                self.stream.data_received(piece)
+        self._sent += 1
 
 
 def intact(number: int, whole: bytes) -> Sequence[bytes]:

@@ -10,72 +10,55 @@ import asyncio
 import gc
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hms_cache_proxy.config.security import KerberosSection
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security import kerberos_settings
-from hms_cache_proxy.security.mechanism import Admitted
-from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import KerberosMechanism
 from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, Message, Status, message, parse_message
 from tests.chance import chance as chance_of
 from tests.lengths import by_tier
-from tests.security.damaged import LEFT_OBJECTS, TOGETHER, AtOnce, Counted, Damage, Served, Wire, damaged, intact
+from tests.security.damaged import LEFT_OBJECTS, TOGETHER, AttackedLogins, Conversation, Damage, damaged, intact
 from tests.server.logged_in import Realm, realm_in
 
 MESSAGES = 4  # of the client: the mechanism, the ticket, an empty one, the protection
 MOST_TURNS = 50  # of the loop, in which a server that answers has done so
 
 
-class Place:
+class Place(AttackedLogins):
     """A server's logins in a realm."""
 
     def __init__(self, realm: Realm) -> None:
         self.realm = realm
-        mechanism = KerberosMechanism(kerberos_settings.for_clients(KerberosSection(keytab=str(realm.proxy))))
-        mechanism.threads = AtOnce()  # type: ignore[assignment]  # any executor will do
-        self.counted, self.served = Counted(), list[str]()
-        self.logins = Logins((mechanism,), self._serve, cast(WorkerMetrics, self.counted), 1 << 20)
-
-    def _serve(self, admitted: Admitted) -> Client:
-        self.served.append(admitted.user)
-        return cast(Client, Served())
+        super().__init__(KerberosMechanism(kerberos_settings.for_clients(KerberosSection(keytab=str(realm.proxy)))))
 
 
-class Conversation:
-    """One client."""
+class TicketLogin(Conversation):
+    """A client with a ticket."""
 
     def __init__(self, place: Place, layer: Layers, damage: Damage) -> None:
-        self._place, self._layer, self._damage = place, layer, damage
-        self.wire = Wire()
-        self.stream = place.logins.stream("127.0.0.1:1")
-        self.stream.connection_made(self.wire)
-        self._sent = self._read = 0
+        super().__init__(place.logins, damage)
+        self._realm, self._layer = place.realm, layer
+        self._read = 0
 
-    async def run(self) -> None:
-        """Log in as far as both sides let it, and end the client's side behind the last message."""
+    async def talk(self) -> None:
         import gssapi
 
-        login = asyncio.ensure_future(self._place.logins.let_in(self.stream, "127.0.0.1:1", within_tls=True))
         with suppress(gssapi.exceptions.GSSError):  # of an answer to what was damaged
-            await self._negotiate(self._place.realm.client())
-        self.stream.eof_received()
-        await login
+            await self._negotiate(self._realm.client())
 
     async def _negotiate(self, context: Any) -> None:
-        self._send(message(Status.START, b"GSSAPI"))
-        self._send(message(Status.OK, context.step()))
+        self.send(message(Status.START, b"GSSAPI"))
+        self.send(message(Status.OK, context.step()))
         if (found := await self._answer()) is not None and found.status is Status.OK:
             context.step(found.payload)
-            self._send(message(Status.OK))
+            self.send(message(Status.OK))
             if (found := await self._answer()) is not None and found.status is Status.OK:
                 offered = context.unwrap(found.payload).message
                 assert offered[0] & self._layer
                 choice = bytes([self._layer]) + (b"\0\0\0" if self._layer is Layers.AUTH else b"\1\0\0")
-                self._send(message(Status.COMPLETE, context.wrap(choice, False).message))
+                self.send(message(Status.COMPLETE, context.wrap(choice, False).message))
 
     async def _answer(self) -> Message | None:
         """The server's next message; None if it says no more."""
@@ -89,12 +72,6 @@ class Conversation:
             await asyncio.sleep(0)
         return None
 
-    def _send(self, whole: bytes) -> None:
-        for piece in self._damage(self._sent, whole):
-            if piece and not self.wire.closing:
-                self.stream.data_received(piece)
-        self._sent += 1
-
 
 def test_damaged_logins(tmp_path: Path) -> None:
     chance = chance_of("damaged logins with tickets")
@@ -102,8 +79,8 @@ def test_damaged_logins(tmp_path: Path) -> None:
     async def some(count: int) -> None:
         layers = list(Layers)
         for _ in range(count // TOGETHER):
-            good = [Conversation(place, layer, intact) for layer in layers]
-            bad = [Conversation(place, chance.choice(layers), damaged(chance, MESSAGES)) for _ in range(TOGETHER)]
+            good = [TicketLogin(place, layer, intact) for layer in layers]
+            bad = [TicketLogin(place, chance.choice(layers), damaged(chance, MESSAGES)) for _ in range(TOGETHER)]
             await asyncio.gather(*(one.run() for one in (*good, *bad)))
             assert not any(one.wire.closing for one in good), "who logs in rightly is let in, whatever others do"
             assert set(place.served) == {"alice"}
