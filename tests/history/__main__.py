@@ -5,8 +5,8 @@
     python -m tests.history 127.0.0.1:9083 --seconds 60
 
 The first starts a metastore of the test bed for each run, and two proxies that read its database (`sql`) or only ask it
-(`thrift`). The second has three proxies with `peers`, and every operation goes through any of them. The third is a
-check of the workload itself, on a metastore alone: every port is the metastore's.
+(`thrift`). The second has three proxies with `peers`, and a fourth one that leaves and joins; every operation goes
+through any of them. The third is a check of the workload itself, on a metastore alone: every port is the metastore's.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def with_proxies(flavour: str, store: str, seconds: float, peers: int) -> Outcom
         metastore = bed.private_metastore(flavour)
         over_sql = store == "sql" and metastore.database is not None
         proxies = []
-        of = fleet(stack, peers) if peers else None
-        for number in range(peers or 2):
+        of = fleet(stack, peers, spare=True) if peers else None
+        for number in range(2 if of is None else len(of.ports)):
             settings = {**SETTINGS, **of.settings[number]} if of is not None else SETTINGS
             proxy = Proxy(
                 directory / f"proxy{number}",
@@ -54,7 +54,7 @@ def with_proxies(flavour: str, store: str, seconds: float, peers: int) -> Outcom
             proxies.append(proxy.start(prewarmed=over_sql))
         if of is not None:
             leased(proxies)
-        return run_history(
+        outcome = run_history(
             metastore.address,
             proxies,
             prefix="history",
@@ -63,6 +63,9 @@ def with_proxies(flavour: str, store: str, seconds: float, peers: int) -> Outcom
             version=metastore.flavour.version,
             kind=HistoryKind() if of is None else of.kind,
         )
+        if of is not None:
+            outcome.counts["hits"] = int(of.hits(proxies))
+        return outcome
 
 
 def main() -> int:
@@ -73,7 +76,7 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument(
-        "--peers", type=int, default=0, help="so many proxies that are peers, instead of two that are not"
+        "--peers", type=int, default=0, help="so many proxies that are peers, and a spare one, instead of two"
     )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next one")

@@ -16,9 +16,12 @@ from tests.proxy import Proxy
 class Chaos:
     """One thread that disturbs the given proxies at random until stopped."""
 
+    STOP_S = 60.0
+
     def __init__(self, proxies: list[Proxy], *, every_s: float = 3.0, kill: bool = True) -> None:
         self.proxies, self.every_s = proxies, every_s
         self.done: Counter[str] = Counter()
+        self.errors: list[str] = []
         self._actions: list[Callable[[Proxy], None]] = [self.pause_follower, self.delay_follower]
         if kill:
             self._actions += [self.kill_follower, self.kill_worker]
@@ -30,13 +33,22 @@ class Chaos:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(self.STOP_S)
+        if self._thread.is_alive():
+            self.errors.append("the chaos hangs")
 
     def _run(self) -> None:
         while not self._stop.wait(random.random() * 2 * self.every_s):
-            action, proxy = random.choice(self._actions), random.choice(self.proxies)
-            action(proxy)
+            action, proxy = self.next_action(), random.choice(self.proxies)
+            try:
+                action(proxy)
+            except Exception as error:  # a bug of the test itself must not pass as a quiet history
+                self.errors.append(f"{action.__name__}: {type(error).__name__}: {error}")
+                raise
             self.done[action.__name__] += 1
+
+    def next_action(self) -> Callable[[Proxy], None]:
+        return random.choice(self._actions)
 
     def _signal(self, proxy: Proxy, role: str, number: signal.Signals) -> list[int]:
         pids = proxy.children()[role]

@@ -8,11 +8,10 @@ proxies there is a TCP proxy (`between`), so that the fleet can be parted.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,7 @@ from hive_metastore.ttypes import CheckLockRequest, LockState, UnlockRequest
 
 from tests.history.chaos import Chaos
 from tests.history.checker import Checker
+from tests.history.fleet_chaos import FleetChaos, Restarts, delay
 from tests.history.registers import Register, TableParameter
 from tests.history.run import HistoryKind
 from tests.history.threads import LOST, Connections, Job
@@ -38,9 +38,6 @@ PAST_ALL = 0.1
 
 LEASES_S = 120.0
 """Until every proxy has its leases, on a busy machine."""
-
-MOST_DELAY_S = 0.005
-"""On the way between two proxies."""
 
 
 @dataclass
@@ -144,73 +141,72 @@ class FleetWorkload(Workload):
         return int(answer.lockid)
 
 
-class FleetChaos(Chaos):
-    """The same, and the processes that speak with other proxies; connections between proxies are cut and stalled."""
-
-    def __init__(self, proxies: list[Proxy], between: list[FaultProxy], *, every_s: float, kill: bool) -> None:
-        super().__init__(proxies, every_s=every_s, kill=kill)
-        self.between = between
-        self._actions += [self.pause_follower] * 3 + [self.part] * 3 + [self.cut, self.pause_peers]
-        if kill:
-            self._actions.append(self.kill_peers)
-
-    def part(self, _proxy: Proxy) -> None:
-        """Some ways between proxies are closed for longer than a lease."""
-        chosen = random.sample(self.between, random.randint(1, len(self.between)))
-        for one in chosen:
-            one.stall()
-        time.sleep(random.uniform(0.2, 6.0))
-        for one in chosen:
-            one.restore()
-            one.delay(random.uniform(0, MOST_DELAY_S))
-
-    def cut(self, _proxy: Proxy) -> None:
-        random.choice(self.between).cut()
-
-    def pause_peers(self, proxy: Proxy) -> None:
-        for pid in self._signal(proxy, "peers", signal.SIGSTOP):
-            time.sleep(random.uniform(0.1, 4.0))
-            try:
-                os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                continue
-
-    def kill_peers(self, proxy: Proxy) -> None:
-        self._signal(proxy, "peers", signal.SIGKILL)
-
-
 @dataclass
 class Fleet:
-    """The settings of each proxy, and the ways between them."""
+    """The settings of each proxy, and the ways between them. `starter`: a thread in which they are started again;
+    `spare`: the last one leaves and joins."""
 
-    settings: list[dict[str, str]]
-    between: list[FaultProxy]
+    ports: list[int]
+    ways: Mapping[tuple[int, int], FaultProxy]
+    starter: Executor
+    spare: bool = False
+    earlier_hits: float = 0
+    """Of processes that have ended."""
+
+    @property
+    def settings(self) -> list[dict[str, str]]:
+        return [
+            {"PEERS": self.peers_of(own), "PEER_LISTEN": f"127.0.0.1:{port}", "PEER_SECRET": "history"}
+            for own, port in enumerate(self.ports)
+        ]
+
+    @property
+    def between(self) -> list[FaultProxy]:
+        return list(self.ways.values())
+
+    def peers_of(self, own: int, with_spare: bool = True) -> str:
+        """A proxy's list: it reaches each other one through the way between them."""
+        others = range(len(self.ports) if with_spare else len(self.ports) - 1)
+        listed = [self.ports[own], *(self.ways[own, other].port for other in others if other != own)]
+        return ",".join(f"127.0.0.1:{port}" for port in listed)
 
     @property
     def kind(self) -> HistoryKind:
         """What a history of it is made of."""
 
         def chaos(proxies: list[Proxy], every_s: float, kill: bool) -> Chaos:
-            return FleetChaos(proxies, self.between, every_s=every_s, kill=kill)
+            restarts = Restarts(self._start, self._ending, self.peers_of if self.spare else None)
+            return FleetChaos(proxies, self.ways, restarts, every_s=every_s, kill=kill)
 
         return HistoryKind(FleetChecker, FleetWorkload, chaos)
 
+    def _start(self, proxy: Proxy) -> None:
+        self.starter.submit(proxy.start).result()
 
-def fleet(stack: ExitStack, number: int) -> Fleet:
-    """Settings for so many proxies."""
-    ports = [free_port() for _ in range(number)]
-    ways = {
-        pair: stack.enter_context(FaultProxy("127.0.0.1", ports[pair[1]])) for pair in permutations(range(number), 2)
-    }
+    def _ending(self, proxy: Proxy) -> None:
+        self.earlier_hits += _hits(proxy)
+
+    def hits(self, proxies: list[Proxy]) -> float:
+        """All that workers have told of. One that is being restarted tells of none."""
+        return self.earlier_hits + sum(map(_hits, proxies))
+
+
+def _hits(proxy: Proxy) -> float:
+    try:
+        requests = proxy.told_requests()
+    except OSError:
+        return 0
+    return sum(count for (_, how, _), count in requests.items() if how == "hit")
+
+
+def fleet(stack: ExitStack, number: int, *, spare: bool = False) -> Fleet:
+    """So many proxies, and a spare one."""
+    ports = [free_port() for _ in range(number + spare)]
+    pairs = permutations(range(len(ports)), 2)
+    ways = {pair: stack.enter_context(FaultProxy("127.0.0.1", ports[pair[1]])) for pair in pairs}
     for way in ways.values():
-        way.delay(random.uniform(0, MOST_DELAY_S))
-
-    def settings(own: int) -> dict[str, str]:
-        others = [ways[own, other].port for other in range(number) if other != own]
-        peers = ",".join(f"127.0.0.1:{port}" for port in (ports[own], *others))
-        return {"PEERS": peers, "PEER_LISTEN": f"127.0.0.1:{ports[own]}", "PEER_SECRET": "history"}
-
-    return Fleet([settings(own) for own in range(number)], list(ways.values()))
+        delay(way)
+    return Fleet(ports, ways, stack.enter_context(ThreadPoolExecutor(1)), spare)
 
 
 def leased(proxies: list[Proxy]) -> None:

@@ -83,7 +83,9 @@ def run_history(
     workload.stop()
     converged(registers, ports, checker, settle_s)
     check_counter(counter, metastore, workload, checker)
-    return Outcome(checker.violations, workload.errors, checker.reads, dict(workload.counts), dict(disturb.done))
+    return Outcome(
+        checker.violations, workload.errors + disturb.errors, checker.reads, dict(workload.counts), dict(disturb.done)
+    )
 
 
 def followed(client: MetastoreClient, proxies: list[Proxy]) -> None:

@@ -17,7 +17,7 @@ from hms_cache_proxy.peers.terms import FleetTimes
 from tests.history.fleet import LEASES_S, Fleet, fleet, leased
 from tests.history.registers import TableParameter
 from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
-from tests.history.test_history import hits, told_hits
+from tests.history.test_history import told_hits
 from tests.lengths import MOST, by_tier
 from tests.peers.pair_replay import Event, Replay
 from tests.proxy import PLANTED as PLANTED_BUGS
@@ -26,13 +26,15 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 PROXIES = 3
+FOR_RESTARTS_S = 60.0
+"""So long a history has time for restarts of all proxies."""
 SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=4, all=20, every=120)))
 CAUGHT_WITHIN_S = 180.0
 
 SLOW = {"WORKERS": "1", "FOLLOWER_POLL_INTERVAL_MIN_MS": "500", "FOLLOWER_POLL_INTERVAL_MAX_MS": "1000"}
 """What a proxy is not told of by its peers, it sees late."""
 
-PLANTED = ["peer_stores_no_fence", "leases_for_ever", "lease_not_looked_at"]
+PLANTED = ["peer_stores_no_fence", "write_waits_for_no_peer", "leases_for_ever", "lease_not_looked_at"]
 BY_CHANCE = ["peer_stores_no_fence"]
 """Those that a history was seen to catch on a slow machine; test_planted_bug_shows catches each for certain."""
 
@@ -43,12 +45,19 @@ def three() -> Iterator[Fleet]:
         yield fleet(stack, PROXIES)
 
 
+@pytest.fixture
+def of() -> Iterator[Fleet]:
+    """Three, and in a long history a fourth one that leaves and joins."""
+    with ExitStack() as stack:
+        yield fleet(stack, PROXIES, spare=SECONDS >= FOR_RESTARTS_S)
+
+
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(MOST * SECONDS + 400)
-def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], three: Fleet) -> None:
+def test_no_violation(of: Fleet, new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
     metastore = new_metastore("embedded")
-    proxies = started(metastore, new_proxy, three)
+    proxies = started(metastore, new_proxy, of)
     outcome = run_history(
         metastore.address,
         proxies,
@@ -56,13 +65,13 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
         seconds=SECONDS,
         bound_s=BOUND_S,
         version=metastore.flavour.version,
-        enough=lambda reads: reads > 10 * SECONDS and told_hits(proxies) > SECONDS,
-        kind=three.kind,
+        enough=lambda reads: reads > 10 * SECONDS and of.hits(proxies) > SECONDS,
+        kind=of.kind,
     )
     print(outcome.summary())
     assert not outcome.violations and not outcome.errors, outcome.summary()
     assert outcome.reads > 10 * SECONDS and outcome.chaos, outcome.summary()
-    assert hits(proxies) > SECONDS, "the history says nothing when nothing is served from a cache"
+    assert of.hits(proxies) > SECONDS, "the history says nothing when nothing is served from a cache"
 
 
 @pytest.mark.real

@@ -45,7 +45,7 @@ def test_without_a_rule_it_does_not(checkers: dict[str, Checker], name: str, rul
     assert checker.counterexample(where, rule), "it says how"
 
 
-OF_PEERS = {"leases_for_ever", "lease_not_looked_at", "peer_stores_no_fence"}
+OF_PEERS = {"leases_for_ever", "lease_not_looked_at", "peer_stores_no_fence", "write_waits_for_no_peer"}
 NOT_MODELLED = {"full_disk_forgotten", "look_not_waited_for", *OF_PEERS}
 """A disk that is full is no state of the models, their reads of transactional tables have a proof, and their proxies do
 not tell each other of writes: a fleet is simulated (tests/peers)."""

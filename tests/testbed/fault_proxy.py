@@ -53,8 +53,9 @@ class FaultProxy(Closing):
         self._listener: socket.socket | None = None
         self._reserved: socket.socket | None = None
         self.host, self.port = "127.0.0.1", 0
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._flowing = {direction: asyncio.Event() for direction in Direction}
+        for flowing in self._flowing.values():
+            flowing.set()
         self._run(self._listen())
 
     @property
@@ -80,9 +81,10 @@ class FaultProxy(Closing):
         chosen = list(Direction) if direction is None else [direction]
         self._run(self._set(lambda: self._delay_s.update(dict.fromkeys(chosen, seconds))))
 
-    def stall(self) -> None:
-        """Go deaf: connections stay open and are accepted, no byte passes."""
-        self._run(self._set(self._flowing.clear))
+    def stall(self, direction: Direction | None = None) -> None:
+        """Go deaf, one way or both: connections stay open and are accepted, no byte passes that way."""
+        chosen = list(Direction) if direction is None else [direction]
+        self._run(self._set(lambda: [self._flowing[one].clear() for one in chosen]))
 
     def half_open(self) -> None:
         """Forget every open connection: neither side hears of the other any more, nor of its end; new ones work."""
@@ -193,7 +195,8 @@ class FaultProxy(Closing):
             self._reserved = None
         if self._listener is None:
             await self._listen()
-        self._flowing.set()
+        for flowing in self._flowing.values():
+            flowing.set()
 
     async def _end(self) -> None:
         await self._refuse()
@@ -205,7 +208,7 @@ class FaultProxy(Closing):
         """Wait as long as the faults in force say."""
         if self._delay_s[direction]:
             await asyncio.sleep(self._delay_s[direction])
-        await self._flowing.wait()
+        await self._flowing[direction].wait()
 
     def let_through(self, direction: Direction, chunk: bytes) -> tuple[bytes, bool]:
         """(bytes to pass, cut afterwards?)"""

@@ -13,7 +13,7 @@ from thrift.transport.TTransport import TTransportException
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.metastore import Metastore
-from tests.testbed.processes import SOON_S
+from tests.testbed.processes import SOON_S, wait_until
 
 DEAF_S = 0.3
 
@@ -126,6 +126,21 @@ def test_stall_is_silence_until_restored(proxy: FaultProxy) -> None:
             for connection in (old, new):
                 connection.settimeout(SOON_S)
                 assert connection.recv(1) == b"b"
+
+
+def test_one_way_can_be_silent(proxy: FaultProxy) -> None:
+    with connect(proxy) as connection:
+        assert exchange(connection, b"a") == b"a"
+        proxy.stall(Direction.DOWN)
+        passed = proxy.bytes_passed[Direction.UP]
+        connection.sendall(b"b")
+        assert wait_until(lambda: proxy.bytes_passed[Direction.UP] > passed)
+        connection.settimeout(DEAF_S)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        proxy.restore()
+        connection.settimeout(SOON_S)
+        assert connection.recv(1) == b"b"
 
 
 def test_stalled_connections_can_be_cut(proxy: FaultProxy) -> None:

@@ -235,6 +235,18 @@ def peer_stores_no_fence() -> None:
 
 
 @bug
+def write_waits_for_no_peer() -> None:
+    """A write leaves before any peer has acknowledged it. Leases are so long that none runs out meanwhile."""
+    from hms_cache_proxy.peers import driver
+    from hms_cache_proxy.peers.following import LONGEST_LEASE_NS
+    from hms_cache_proxy.peers.outbox import PeerOutbox
+    from hms_cache_proxy.peers.terms import FleetTimes
+
+    swap(PeerOutbox, "awaited", lambda self, one, now_ns: False)
+    swap(driver, "fleet_times", lambda peers: FleetTimes(lease_ns=LONGEST_LEASE_NS, list_lag_ns=0))
+
+
+@bug
 def leases_for_ever() -> None:
     """A lease does not run out."""
     from hms_cache_proxy.peers.following import Following
