@@ -52,12 +52,15 @@ class LongRun:
     seeded: bool = True
 
 
-def history(flavour: str, store: str, lengths: Lengths) -> Iterator[Found]:
-    """Readers checked while everything is written, and proxies are stopped and killed."""
+def history(flavour: str, store: str, peers: int, lengths: Lengths) -> Iterator[Found]:
+    """Readers checked while everything is written, and proxies are stopped and killed. `peers`: so many that tell each
+    other of writes, and a spare one, in place of two."""
     for seed in lengths.seeds:
         random.seed(seed)
-        outcome = with_proxies(flavour, store, lengths.seconds)
-        counts = {"reads": outcome.reads, "violations": len(outcome.violations), "errors": len(outcome.errors)}
+        outcome = with_proxies(flavour, store, lengths.seconds, peers)
+        told = {name: outcome.counts.get(name, 0) for name in ("hits", "writes", "increments")}
+        counts = {"reads": outcome.reads, **told}
+        counts |= {"violations": len(outcome.violations), "errors": len(outcome.errors)}
         yield Found(outcome.summary(), bool(outcome.violations or outcome.errors), counts)
 
 
@@ -88,7 +91,7 @@ RUNS: Final = {
     **{
         f"history-{flavour}-{store}": LongRun(
             f"histories on {flavour}, two proxies that read its {'database' if store == 'sql' else 'Thrift port'}",
-            partial(history, flavour, store),
+            partial(history, flavour, store, 0),
         )
         for flavour, store in (
             ("hive42", "sql"),
@@ -100,6 +103,10 @@ RUNS: Final = {
             ("embedded", "thrift"),
         )
     },
+    "history-embedded-fleet": LongRun(
+        "histories through three proxies that are peers, and a fourth one that leaves and joins",
+        partial(history, "embedded", "sql", 3),
+    ),
     "random-calls-apart": LongRun(
         "random calls on Hive 4.2 and the embedded metastore: replies, parameters, statistics, files",
         partial(random_calls, "embedded", False),

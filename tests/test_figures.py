@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
-from tests import figures
-from tests.long_runs import Found, outcome
+from tests import figures, long_runs
+from tests.history.run import Outcome
+from tests.long_runs import RUNS, Found, Lengths, outcome
 from tests.times_plugin import Times
 
 
@@ -149,3 +151,14 @@ def test_the_end_of_a_run_says_what_is_stale(repository: Path) -> None:
     done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "docs/figures/speed.json is stale: 51 commits" in done.stdout
+
+
+def test_what_a_history_found_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The histories themselves take minutes; what they are asked for is checked against what they take."""
+    found = Outcome(["old"], [], 20, {"hits": 15, "writes": 3}, {})
+    monkeypatch.setattr(long_runs, "with_proxies", create_autospec(long_runs.with_proxies, return_value=found))
+    for name, of in RUNS.items():
+        if name.startswith("history-"):
+            (told,) = of.run(Lengths(range(1), seconds=60, steps=0))
+            assert told.wrong and told.counts["reads"] == 20 and told.counts["violations"] == 1, name
+            assert (told.counts["hits"], told.counts["writes"], told.counts["increments"]) == (15, 3, 0), name
