@@ -54,7 +54,8 @@ _NO_FILE_SYSTEM = (
 )
 _STOPPED = "stopped SparkContext"
 _NO_MASTER = "no Spark master answers there, or it ended the application"
-_NO_ANSWER = re.compile(r"An error occurred while calling \S+$")
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist in the JVM")
+"""Py4J asks the JVM for each class by its name; Spark's own are missing only where nobody answers."""
 _FILE = re.compile(r"error while reading file (\S+?)\.? ")
 _JVM_GONE = "Spark's JVM has ended: it was killed, or ran out of memory (--conf spark.driver.memory=...)"
 
