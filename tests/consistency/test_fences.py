@@ -23,10 +23,9 @@ from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, F
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.processes import started
 from tests.consistency.fence_hammer import FIRST_WRITER, STOP, target
+from tests.consistency.writes import ME, A, B, follow
 from tests.testbed.processes import SOON_S, wait_until
 
-A, B = b"thive\0db\0a", b"thive\0db\0b"
-ME = os.getpid()
 HAMMERING_S = 5 * SOON_S
 """Until enough was done, on a busy machine."""
 
@@ -67,13 +66,6 @@ def store(tmp_path: Path, page: Recording) -> Iterator[FenceStore]:
 @pytest.fixture
 def mirror(store: FenceStore) -> FenceMirror:
     return FenceMirror(store)
-
-
-def follow(store: FenceStore) -> int:
-    """One step of a follower; gives its done_ticket."""
-    last, _ = store.pending_tickets()
-    store.done(last)
-    return last
 
 
 def test_a_write_of_a_table_fences_what_is_in_all_tables_of_its_database(
@@ -428,81 +420,3 @@ def test_a_fence_that_nobody_ends_does_not_stay(store: FenceStore, mirror: Fence
     store.done(last)
     assert not mirror.active([A], last)
     assert mirror.active([B], store.finish(fence) - 1), "ended after all: nobody knows any more what it was"
-
-
-# Starts
-
-
-def restart(tmp_path: Path, store: FenceStore, *, clean: bool = False, hold_ns: int = HOLD_NS) -> FenceStore:
-    store.close(clean=clean)
-    return FenceStore.recover(tmp_path / "fences", StatePage(tmp_path / "state", create=True), hold_ns=hold_ns)
-
-
-def test_writes_in_flight_of_a_predecessor_that_crashed(tmp_path: Path, page: Recording) -> None:
-    store = FenceStore.recover(tmp_path / "fences", page)
-    done = follow(store)
-    store.begin([A], ME)
-    finite = store.finish(store.begin([B], ME))
-    store.remember_lock(1, [A])
-    store = restart(tmp_path, store, hold_ns=1000)
-    mirror = FenceMirror(store)
-    assert mirror.active([A], done) and mirror.active([B], done)
-    assert not mirror.active([b"tc"], done)
-    assert store.pending_tickets() == (finite, {B})
-    assert store.lock_targets(1) == (A,)
-    done = follow(store)
-    assert mirror.active([A], done) and not mirror.active([B], done)
-    assert store.expire(time.monotonic_ns() + 1000) == 1
-    assert not mirror.active([A], follow(store))
-    store.close()
-
-
-@pytest.mark.parametrize("how", ["restarted machine", "damaged", "truncated"])
-def test_records_that_cannot_be_trusted(tmp_path: Path, page: Recording, how: str) -> None:
-    """Any write may be in flight: all is fenced for the longest request time, then all is reloaded."""
-    store = FenceStore.recover(tmp_path / "fences", page)
-    store.begin([A], ME)
-    last = follow(store)
-    data = tmp_path / "fences" / "data.mdb"
-    if how == "restarted machine":
-        with store._change() as txn:
-            txn.put(b"b", b"an earlier run")
-        store = restart(tmp_path, store)
-    else:
-        store.close()
-        if how == "damaged":
-            data.write_bytes(os.urandom(data.stat().st_size))
-        else:
-            os.truncate(data, 3 * 4096)
-        store = FenceStore.recover(tmp_path / "fences", StatePage(tmp_path / "state", create=True))
-    mirror = FenceMirror(store)
-    done = follow(store)
-    assert done >= last, "numbers go on"
-    assert mirror.active([b"anything"], done)
-    store.expire(time.monotonic_ns() + HOLD_NS)
-    last, wanted = store.pending_tickets()
-    assert wanted == {ALL}
-    store.done(last)
-    assert not mirror.active([A], last)
-    store.close()
-
-
-def test_an_orderly_stop_survives_a_restart_of_the_machine(tmp_path: Path, page: Recording) -> None:
-    store = FenceStore.recover(tmp_path / "fences", page)
-    store.unknown(store.begin([A], ME), (1 << 63) - 1)  # on the clock of that run
-    with store._change() as txn:
-        txn.put(b"b", b"an earlier run")
-    store = restart(tmp_path, store, clean=True, hold_ns=1000)
-    mirror = FenceMirror(store)
-    done = follow(store)
-    assert mirror.active([A], done) and not mirror.active([B], done)
-    assert store.expire(time.monotonic_ns() + 1000) == 1, "no longer than the longest request time from now"
-    store.close()
-
-
-def test_the_first_start(tmp_path: Path, page: Recording) -> None:
-    store = FenceStore.recover(tmp_path / "fences", page)
-    assert not FenceMirror(store).active([A], 0)
-    assert (tmp_path / "fences" / "data.mdb").stat().st_mode & 0o777 == 0o600
-    assert fence_rows.MAP_BYTES > (tmp_path / "fences" / "data.mdb").stat().st_size
-    store.close()
