@@ -175,9 +175,6 @@ class ProtectedDecider:
         patient: bool = False,
     ) -> Decision:
         """A refusal, a Wait, or what `inner` decides."""
-        if not self._refuses and not self._limits:
-            decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
-            return self._shifted(decision) if isinstance(decision, Wait) else decision
         if not self._refuses:
             return self._decide(session, header, message, now_ns, complete=complete, patient=patient)
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
@@ -186,9 +183,8 @@ class ProtectedDecider:
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
     ) -> Decision:
-        found = plan(header.name)
         if self._refuses and header.type is MessageType.CALL:
-            refused = self._refused(found, header, message, complete)
+            refused = self._refused(plan(header.name), header, message, complete)
             if refused is not None:
                 return refused
         decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
@@ -196,7 +192,7 @@ class ProtectedDecider:
             return self._shifted(decision)
         if not self._limits:
             return decision
-        placed = self._placed(decision, session, found, header, now_ns)
+        placed = self._placed(decision, session, plan(header.name), header, now_ns)
         assert placed is not None, "only a step of Work has no result"
         return placed
 
