@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeAlias, cast
@@ -100,7 +101,7 @@ class AttackedLogins:
         return cast(Client, Served())
 
 
-class Conversation:
+class Conversation(ABC):
     """One client, which sends its messages damaged in this way."""
 
     def __init__(self, logins: Logins, damage: Damage) -> None:
@@ -117,9 +118,9 @@ class Conversation:
         self.stream.eof_received()
         await login
 
+    @abstractmethod
     async def talk(self) -> None:
         """The client's side of a login."""
-        raise NotImplementedError
 
     def send(self, whole: bytes) -> None:
         for piece in self._damage(self._sent, whole):
