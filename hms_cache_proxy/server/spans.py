@@ -36,6 +36,8 @@ from hms_cache_proxy.server.access_lines import LoggedCall, Waiting, call_of, ob
 SERVICE: Final = "ThriftHiveMetastore"
 QUEUE_SPANS: Final = 2048  # the SDK's own default of OTEL_BSP_MAX_QUEUE_SIZE
 SAY_INTERVAL_S: Final = 60.0
+ENDING: Final = "end of traces"
+"""The thread that exports the last ones."""
 
 Attributes = dict[str, str | int | float]
 
@@ -117,7 +119,7 @@ class SpanMaker:
 
     def close(self, timeout_s: float) -> None:
         """Export what waits, for so long at most. What is exported later is lost with the process."""
-        ending = Thread(target=self._provider.shutdown, name="end of traces", daemon=True)
+        ending = Thread(target=self._provider.shutdown, name=ENDING, daemon=True)
         ending.start()
         ending.join(timeout_s)
         self._logger.removeHandler(self._handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
 from hms_cache_proxy.server import spans, traces
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
-from hms_cache_proxy.server.spans import SpanMaker
+from hms_cache_proxy.server.spans import ENDING, SpanMaker
 from hms_cache_proxy.server.traces import CLOSE_S, MOST_CALLS, Traces
 from tests.otlp import Receiver, receiver
 from tests.server.test_access_log import header_of
@@ -38,6 +39,9 @@ def otlp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(traces, "CLOSE_S", 60.0)  # a busy machine needs more than a worker may take
         yield one
+    for thread in threading.enumerate():
+        if thread.name == ENDING:
+            thread.join(60)  # what it says of this receiver is not for the log of the next test
 
 
 class Bench:
