@@ -278,6 +278,13 @@ TABLE: tuple[Metric, ...] = (
         "Results of recorded reads: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
     ),
     Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Running child processes."),
+    Metric(
+        "hms_proxy_damaged_metric_files",
+        "gauge",
+        (),
+        "supervisor",
+        "Files of metrics that cannot be read. What they count is missing here until their process is started again.",
+    ),
     Metric("hms_proxy_ready", "gauge", (), "supervisor", "1 if /readyz answers 200, else 0."),
     Metric(
         "hms_proxy_mode",

@@ -10,17 +10,13 @@ The supervisor aggregates the files for /metrics, and adds its own few metrics (
 keeps in memory.
 
 `metric_table.TABLE` lists all metrics. Labels come from literal tables of this package,
-never from a peer's bytes: otherwise a client could make the files grow without limit.
-
-The files are memory-mapped, so their disk space is reserved in advance (`RESERVED`): a store to a page for which a full
-disk has no room kills the process with SIGBUS.
+never from a peer's bytes: otherwise a client could make the files grow without limit. The files themselves are in
+metric_files.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,20 +24,15 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import prometheus_client.values
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.registry import Collector
 
-from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy import metric_files
 from hms_cache_proxy.metric_table import TABLE
 
 MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
 FLUSH_INTERVAL_S = 1.0  # a scrape may miss this much; a flush of 500 busy slots takes a few ms
-
-RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 << 16, "histogram": 6 << 20}
-"""Bytes of each file of a process: more than all labels take (a histogram takes 6 kB per method and outcome)."""
-_NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with the number of bytes in use, including these
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
 HandshakeResult = Literal["done", "failed"]
@@ -60,35 +51,15 @@ prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # 
 _BY_NAME = {metric.name: metric for metric in TABLE}
 
 
-def stored_values(file: Path) -> list[tuple[str, float]] | None:
-    """Keys and values in a file of metrics; None if it is damaged. OSError if it cannot be read."""
-    try:
-        return [(key, value) for key, value, *_ in MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
-    except (RuntimeError, struct.error, UnicodeDecodeError):
-        return None
-
-
 def start_process(directory: Path, role: str) -> None:
     """Make this process write its metrics to `directory` under the name `role`. Call this before any metric is created.
 
     Otherwise (in a test, in the supervisor) metrics are in the memory of the process. A damaged file is replaced.
     Raises ProxyError if the disk has no room for the files.
     """
-    for kind, size in RESERVED.items():
-        path = directory / f"{kind}_{role}.db"
-        try:
-            _remove_damaged(path)
-            with path.open("ab") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            raise ProxyError(f"{path}: cannot reserve {size} bytes: {error.strerror}") from error
+    metric_files.reserve(directory, role)
     os.environ[MULTIPROCESS_VARIABLE] = str(directory)
     prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
-
-
-def _remove_damaged(path: Path) -> None:
-    if path.exists() and path.stat().st_size and stored_values(path) is None:
-        path.unlink()
 
 
 def _counter(name: str, registry: CollectorRegistry) -> Counter:
@@ -421,17 +392,17 @@ class SupervisorMetrics:
 
     def __init__(self, directory: Path, version: str) -> None:
         self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-        for file in directory.glob("*.db"):  # of the previous run
-            file.unlink()
+        metric_files.begin_anew(directory)
         self.registry = CollectorRegistry()
         self._children = CollectorRegistry()
-        multiprocess.MultiProcessCollector(self._children, str(directory))  # type: ignore[no-untyped-call]
+        self._counted = metric_files.ChildrenCollector(directory)
+        self._children.register(self._counted)
         self._restarts = _counter("hms_proxy_restarts_total", self.registry)
         self.running = _gauge("hms_proxy_children", self.registry, "livesum")
         self._ready = _gauge("hms_proxy_ready", self.registry, "livesum")
         self._mode = _gauge("hms_proxy_mode", self.registry, "livesum")
         self._resident = _gauge("hms_proxy_process_resident_bytes", self.registry, "livesum")
+        self._damaged = _gauge("hms_proxy_damaged_metric_files", self.registry, "livesum")
         self._cpu = _CpuSeconds()
         self.registry.register(self._cpu)
         _gauge("hms_proxy_info", self.registry, "livesum").labels(version).set(1)
@@ -452,11 +423,11 @@ class SupervisorMetrics:
 
     def died(self, role: str) -> None:
         """A child has ended: its gauges are removed, its counters stay."""
-        live = self._directory / f"gauge_livesum_{role}.db"
-        with contextlib.suppress(FileNotFoundError), live.open("r+b") as file:
-            file.write(_NO_VALUES)  # not removed: on a full disk it could not be created again
+        metric_files.empty_live_gauges(self._directory, role)
         self._restarts.labels(role.partition("-")[0]).inc()
 
     def render(self) -> bytes:
         """/metrics in the text format."""
-        return generate_latest(self.registry) + generate_latest(self._children)
+        counted = generate_latest(self._children)
+        self._damaged.set(self._counted.damaged)
+        return generate_latest(self.registry) + counted

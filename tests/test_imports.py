@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"budget", "errors", "config", "metrics", "metric_table", "retry", "__init__"},
+    {"budget", "errors", "config", "metrics", "metric_files", "metric_table", "retry", "__init__"},
     {"wire"},
     {"security"},
     {"upstream"},

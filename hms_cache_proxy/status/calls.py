@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from hms_cache_proxy.metrics import BOUNDS, stored_values
+from hms_cache_proxy.metric_files import stored_values
+from hms_cache_proxy.metrics import BOUNDS
 from hms_cache_proxy.status import words
 
 MOST_REASONS = 12

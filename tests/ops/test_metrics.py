@@ -12,9 +12,9 @@ from pathlib import Path
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
+from hms_cache_proxy.metric_files import RESERVED
 from hms_cache_proxy.metrics import (
     BOUNDS,
-    RESERVED,
     TABLE,
     CallCounts,
     FollowerMetrics,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.config import load
+from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.status.calls import read_totals
 from hms_cache_proxy.status.probe import UpstreamProbe
 from tests.server.scripted import STOP, ScriptedMetastore, string_field
@@ -89,6 +90,22 @@ def test_counters_that_are_damaged_are_left_out(counted: Path, tmp_path: Path, n
         whole = file.read_bytes()
         (tmp_path / file.name).write_bytes(DAMAGE[damage](whole) if file.name == name else whole)
     assert read_totals(tmp_path).by_outcome()["hit"] == (0 if name.startswith("counter") else 2)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["counter_worker-0.db", "gauge_mostrecent_worker-0.db", "histogram_worker-0.db"])
+def test_metrics_are_shown_without_what_is_damaged(counted: Path, tmp_path: Path, name: str, damage: str) -> None:
+    supervisor = SupervisorMetrics(tmp_path, "1")
+    for file in counted.iterdir():
+        whole = file.read_bytes()
+        (tmp_path / file.name).write_bytes(DAMAGE[damage](whole) if file.name == name else whole)
+    shown = supervisor.render().decode()
+    assert ("hms_proxy_requests_total{" in shown) is not name.startswith("counter")
+    assert ("hms_proxy_request_seconds_bucket{" in shown) is not name.startswith("histogram")
+    assert "hms_proxy_damaged_metric_files 1.0" in shown
+    (tmp_path / name).write_bytes((counted / name).read_bytes())
+    shown = supervisor.render().decode()
+    assert "hms_proxy_requests_total{" in shown and "hms_proxy_damaged_metric_files 0.0" in shown
 
 
 def test_a_worker_replaces_files_that_are_damaged(counted: Path, tmp_path: Path) -> None:
