@@ -1,4 +1,5 @@
-"""`python -m benchmarks.advise [LINES ...] [--keep]`: how long `hms-cache-proxy advise` takes, in a small heap.
+"""`python -m benchmarks.advise [LINES ...] [--cores N,...] [--keep]`: how long `hms-cache-proxy advise` takes on
+so many cores, in a small heap.
 
 Lines about 10,000 tables, read as often as their rank says (Zipf), by 200 clients, over a day. Must not know: how it
 is done.
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -62,29 +64,40 @@ def write(directory: Path, lines: int) -> int:
     return size
 
 
-def timed(lines: int) -> list[float]:
-    """One log: lines, megabytes, seconds, seconds of CPU time."""
+def timed(directory: Path, cores: int) -> tuple[float, float]:
+    """Seconds, and seconds of CPU time."""
+    options = ["--master", f"local[{cores}]", "--conf", f"spark.driver.memory={HEAP}"]
+    command = [sys.executable, "-m", "hms_cache_proxy", "advise", *options, "--out", f"{directory}/advice"]
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*command, f"{directory}/access-*"], check=True, stdout=subprocess.DEVNULL)
+    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def runs(lines: int, cores: list[int]) -> Iterator[list[float]]:
+    """One log, by the number of cores: lines, megabytes, cores, seconds, seconds of CPU time."""
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as name:
         size = write(Path(name), lines)
-        options = ["--out", f"{name}/advice", "--conf", f"spark.driver.memory={HEAP}"]
-        command = [sys.executable, "-m", "hms_cache_proxy", "advise", *options, f"{name}/access-*"]
-        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"{lines:,} lines, {size / 1e6:,.0f} MB: {seconds:.1f} s, {cpu_s:.1f} s of CPU", flush=True)
-    return [lines, round(size / 1e6), round(seconds, 1), round(cpu_s, 1)]
+        for number in cores:
+            seconds, cpu_s = timed(Path(name), number)
+            print(
+                f"{lines:,} lines, {size / 1e6:,.0f} MB, {number} cores: {seconds:.1f} s, {cpu_s:.1f} s of CPU",
+                flush=True,
+            )
+            yield [lines, round(size / 1e6), number, round(seconds, 1), round(cpu_s, 1)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.advise", description=__doc__)
     parser.add_argument("lines", nargs="*", type=int, default=[200_000, 2_000_000])
+    parser.add_argument("--cores", metavar="N,...", default="1,2")
     kept.option(parser)
     arguments = parser.parse_args()
     of = kept.origin()
-    rows = [timed(lines) for lines in arguments.lines]
+    cores = [int(number) for number in arguments.cores.split(",")]
+    rows = [row for lines in arguments.lines for row in runs(lines, cores)]
     if arguments.keep:
-        head = ["lines", "MB", "seconds", "seconds of CPU time"]
+        head = ["lines", "MB", "cores", "seconds", "seconds of CPU time"]
         title = f"Heap of {HEAP}:"
         command = "python -m benchmarks.advise --keep"
         kept.keep("single/advise", kept.table(title, head, rows, text=0), command=command, of=of)

@@ -1,5 +1,6 @@
 """`python -m benchmarks.pipeline [--partitions N,...] [--connections N,...]`: a proxy that reads everything from the
-database, beside one that fills its cache from a snapshot, and what making the snapshot takes.
+database, beside one that fills its cache from a snapshot, and what making the snapshot takes: in full, as an increment
+after CHANGED partitions were altered, and resumed after it was killed (if it has more than one round).
 
 One table of so many partitions (tests/store/bulk.py) in a Hive 4.2 metastore on PostgreSQL. Of each phase seconds, CPU
 seconds, those of the database's server, and the most memory of its own that the follower, or Spark with its JVM and
@@ -9,8 +10,10 @@ Python workers, held. The load of the machine stands above the table.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,11 +24,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hive_metastore.ttypes import Database
+from hive_metastore.ttypes import Database, EnvironmentContext
 
 from benchmarks import kept
 from benchmarks.measure import cpu_seconds, family, private_bytes
 from benchmarks.servers import postgres_pid
+from hms_cache_proxy.pipeline.publish import new_name
 from hms_cache_proxy.pipeline.query import newest
 from tests.proxy import Proxy
 from tests.store import bulk
@@ -35,6 +39,7 @@ from tests.testbed.metastore import Metastore
 
 PAUSE_S = 0.05
 TIMEOUT_S = 3600.0
+CHANGED = 1000
 
 
 @dataclass
@@ -107,20 +112,71 @@ def fill(name: str, directory: Path, metastore: Metastore, postgres: int, **sett
     return phase
 
 
-def build(out: Path, metastore: Metastore, postgres: int, connections: int) -> Phase:
-    """The snapshot, by the command, on local Spark."""
-    assert metastore.database is not None
-    command = ["snapshot", "build", "--out", str(out), "--connections", str(connections)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hms_cache_proxy", *command],
-        env={**os.environ, "HMS_CACHE_PROXY_STORE_URL": metastore.database.reader_url},
-    )
-    with measured(f"`snapshot build --connections {connections}`", postgres, lambda: process.pid) as phase:
-        if process.wait(TIMEOUT_S):
-            raise SystemExit("the build failed")
-    made = newest(str(out))[1]
-    phase.result = f"{len(made.files)} files, {sum(file.bytes for file in made.files) / 1e6:,.1f} MB"
-    return phase
+@dataclass(frozen=True)
+class Snapshots:
+    """The commands that make snapshots of one metastore, below `directory`."""
+
+    directory: Path
+    metastore: Metastore
+    postgres: int
+
+    def uri(self, name: str) -> str:
+        """Of a snapshot, or of a directory of published ones."""
+        return (self.directory / name).as_uri()
+
+    def start(self, command: str, name: str) -> subprocess.Popen[bytes]:
+        """`hms-cache-proxy snapshot COMMAND`, in a process group of its own."""
+        assert self.metastore.database is not None
+        return subprocess.Popen(
+            [sys.executable, "-m", "hms_cache_proxy", "snapshot", *command.split(), "--out", self.uri(name)],
+            env={**os.environ, "HMS_CACHE_PROXY_STORE_URL": self.metastore.database.reader_url},
+            start_new_session=True,
+        )
+
+    def make(self, command: str, name: str, partitions: int) -> Phase:
+        """The command, from start to end. The snapshot has to have so many partitions."""
+        process = self.start(command, name)
+        with measured(f"`snapshot {command}`", self.postgres, lambda: process.pid) as phase:
+            if process.wait(TIMEOUT_S):
+                raise SystemExit(f"snapshot {command} failed")
+        made = newest(self.uri(name))[1]
+        if made.counts["partitions"] != partitions:
+            raise SystemExit(f"snapshot {command}: {made.counts}")
+        phase.result = f"{len(made.files)} files, {sum(file.bytes for file in made.files) / 1e6:,.1f} MB"
+        return phase
+
+    def kill(self, command: str, name: str) -> str | None:
+        """Begin a build, and kill all its processes after half of its rounds of partitions; says after how many. None
+        if it has only one."""
+        process, progress = self.start(command, name), self.directory / name / "_build"
+        plan = progress / "partitions.json"
+        try:
+            while not plan.exists():
+                _still(process)
+            rounds = len(json.loads(plan.read_bytes()))
+            while rounds > 1 and len(list(progress.glob("partitions-*.done"))) < rounds // 2:
+                _still(process)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return f"killed after {rounds // 2} of {rounds} rounds" if rounds > 1 else None
+
+
+def _still(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        raise SystemExit("a build that was to be killed has ended")
+    time.sleep(PAUSE_S)
+
+
+def alter(client: MetastoreClient) -> None:
+    """Change a parameter of CHANGED partitions."""
+    database, table = bulk.DATABASE.decode(), bulk.TABLE.decode()
+    names = client.get_partition_names(database, table, CHANGED)
+    found = client.get_partitions_by_names(database, table, names)
+    for one in found:
+        one.parameters["changed"] = "yes"
+    no_files = EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})  # there are none to be listed
+    client.alter_partitions_with_environment_context(database, table, found, no_files)
 
 
 def run(bed: Bed, partitions: int, connections: list[int]) -> list[Phase]:
@@ -132,13 +188,25 @@ def run(bed: Bed, partitions: int, connections: list[int]) -> list[Phase]:
         bulk.fill(metastore.database, partitions)
         with metastore.database.connect() as connection, connection.cursor() as cursor:
             cursor.execute("analyze")  # as in any database that was not filled a moment ago
+        postgres = postgres_pid(bed.postgres)
+        snapshots = Snapshots(directory, metastore, postgres)
         with MetastoreClient(*metastore.address) as client:
             client.create_database(Database(name="logged"))  # a snapshot is told from others by its newest event
-        postgres = postgres_pid(bed.postgres)
-        phases = [build(directory / f"s{number}", metastore, postgres, number) for number in connections]
-        phases.append(fill("`serve`: prewarm", directory / "a", metastore, postgres))
-        uri = (directory / f"s{connections[-1]}").as_uri()
-        phases.append(fill("`serve --bootstrap`", directory / "b", metastore, postgres, BOOTSTRAP=uri))
+            phases = [
+                snapshots.make(f"build --connections {number}", f"published/{new_name()}", partitions)
+                for number in connections
+            ]
+            phases.append(fill("`serve`: prewarm", directory / "a", metastore, postgres))
+            published = snapshots.uri("published")
+            phases.append(fill("`serve --bootstrap`", directory / "b", metastore, postgres, BOOTSTRAP=published))
+            command = f"build --connections {connections[0]}"
+            killed = snapshots.kill(command, "killed")
+            if killed is not None:
+                phases.append(snapshots.make(f"{command} --resume", "killed", partitions))
+                phases[-1].result += f"; {killed}"
+            alter(client)
+            phases.append(snapshots.make("publish --increment", "published", partitions))
+            phases[-1].result += f"; {CHANGED:,} changed partitions"
         bed.release(metastore)
     return phases
 
