@@ -12,22 +12,30 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from tests import figures
 from tests.embedded.random_calls import AS_HIVE, compared
 from tests.history.__main__ import with_proxies
+from tests.proxy import Proxy
+from tests.security import test_handshake_fuzz, test_ticket_fuzz
 from tests.testbed.bed import Bed
+from tests.visibility import hooks
+from tests.visibility.rights import RulesFile
+from tests.visibility.test_visibility import LEARNED, Hooked, judged, made
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Of each run: seconds of a history, steps of random calls; and the seeds of the runs, one for each."""
+    """Of each run: seconds of a history; steps, which are random calls, logins, or reads. And the seeds of the runs,
+    one for each."""
 
     seeds: range
     seconds: float
@@ -45,11 +53,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LongRun:
-    """`run` gives one result for each seed, but for those that have no seed."""
+    """`run` gives one result for each seed, but for those that have no seed. `steps`: its length is in steps."""
 
     what: str
     run: Callable[[Lengths], Iterator[Found]]
     seeded: bool = True
+    steps: bool = False
 
 
 def history(flavour: str, store: str, peers: int, lengths: Lengths) -> Iterator[Found]:
@@ -75,6 +84,43 @@ def random_calls(flavour: str, overlapping: bool, lengths: Lengths) -> Iterator[
             found = compared(hive, ours, f"random_{seed}", seed, lengths.steps, overlapping=overlapping)
             counts = {"steps": lengths.steps, "differences": int(bool(found))}
             yield Found(found or f"{lengths.steps} steps, no difference", bool(found), counts)
+
+
+def damaged_logins(attacked: Callable[[Path, int], Mapping[str, int]], lengths: Lengths) -> Iterator[Found]:
+    """Clients that damage what they send before they have logged in, and others beside them."""
+    for seed in lengths.seeds:
+        os.environ["SEED"] = str(seed)  # of tests.chance
+        with tempfile.TemporaryDirectory(prefix="hms-logins-") as directory:
+            yield _judged(partial(attacked, Path(directory), lengths.steps))
+
+
+def visibility(lengths: Lengths) -> Iterator[Found]:
+    """Two users in front of Hive 4.2 with a filter hook and a listener, while what they may see changes."""
+    with ExitStack() as stack:
+        bed, directory = Bed(), Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-visibility-")))
+        stack.callback(bed.close)
+        classes = hooks.compiled(directory)
+        for seed in lengths.seeds:
+            os.environ["SEED"] = str(seed)  # of tests.chance
+            rules = directory / f"rules-{seed}"
+            rights = RulesFile(rules)
+            metastore = bed.private_metastore("hive42", settings=hooks.settings(rules), classes=(classes,))
+            assert metastore.database is not None
+            made("{}:{}".format(*metastore.address))
+            of = metastore.uri, metastore.database.reader_url
+            with closing(Proxy(directory / f"proxy-{seed}", *of, LEARNED)) as proxy:
+                proxy.start(prewarmed=True)
+                yield _judged(partial(judged, Hooked(metastore, rights), proxy, lengths.steps))
+            bed.release(metastore)
+
+
+def _judged(run: Callable[[], Mapping[str, float]]) -> Found:
+    """What a run counts, or what it says is wrong."""
+    try:
+        counts = {name: round(count) for name, count in run().items()}
+    except AssertionError as error:
+        return Found(str(error), True, {"wrong": 1})
+    return Found(", ".join(f"{name}: {count:,}" for name, count in counts.items()), False, counts)
 
 
 def soak(lengths: Lengths) -> Iterator[Found]:
@@ -110,10 +156,26 @@ RUNS: Final = {
     "random-calls-apart": LongRun(
         "random calls on Hive 4.2 and the embedded metastore: replies, parameters, statistics, files",
         partial(random_calls, "embedded", False),
+        steps=True,
     ),
-    "random-calls-overlapping": LongRun("the same on locations that overlap", partial(random_calls, "embedded", True)),
+    "random-calls-overlapping": LongRun(
+        "the same on locations that overlap", partial(random_calls, "embedded", True), steps=True
+    ),
     "random-calls-postgresql": LongRun(
-        "the same, the embedded metastore on PostgreSQL", partial(random_calls, "embedded-postgresql", True)
+        "the same, the embedded metastore on PostgreSQL", partial(random_calls, "embedded-postgresql", True), steps=True
+    ),
+    "damaged-logins-tickets": LongRun(
+        "logins with tickets, damaged in each of their messages, and others beside them",
+        partial(damaged_logins, test_ticket_fuzz.attacked),
+        steps=True,
+    ),
+    "damaged-logins-secrets": LongRun(
+        "the same with tokens and passwords", partial(damaged_logins, test_handshake_fuzz.attacked), steps=True
+    ),
+    "visibility": LongRun(
+        'reads of two users with different rights, which change, with `authorization = "learned"`',
+        visibility,
+        steps=True,
     ),
     "soak": LongRun("histories of all tables and of transactional ones, proxies killed", soak, seeded=False),
 }
@@ -137,7 +199,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="the first one; without: a new one, which is kept")
     parser.add_argument("--runs", type=int, default=3, help="seeds from there on")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each history; of the soak in all")
-    parser.add_argument("--steps", type=int, default=500, help="of random calls")
+    parser.add_argument("--steps", type=int, default=500, help="of each run: random calls, logins, or reads")
     given = parser.parse_args()
     first = given.seed if given.seed is not None else random.SystemRandom().randrange(100_000)
     long_run = RUNS[given.name]
@@ -157,7 +219,7 @@ def main() -> int:
     }
     command = f"python -m tests.long_runs {given.name}"
     command += f" --seed {first} --runs {given.runs}" if taken else ""
-    command += f" --steps {given.steps}" if "random" in given.name else f" --seconds {given.seconds:g}"
+    command += f" --steps {given.steps}" if long_run.steps else f" --seconds {given.seconds:g}"
     figures.write(f"long-runs/{given.name}", document, command=command, of=of)
     return int(any(one.wrong for one in found))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,12 @@ class TicketLogin(Conversation):
         return None
 
 
-def test_damaged_logins(tmp_path: Path) -> None:
+def attacked(directory: Path, logins: int) -> Mapping[str, int]:
+    """How so many damaged logins ended, and those of clients beside them that do nothing wrong."""
     chance = chance_of("damaged logins with tickets")
+    layers = list(Layers)
 
-    async def some(count: int) -> None:
-        layers = list(Layers)
+    async def some(place: Place, count: int) -> None:
         for _ in range(count // TOGETHER):
             good = [TicketLogin(place, layer, intact) for layer in layers]
             bad = [TicketLogin(place, chance.choice(layers), damaged(chance, MESSAGES)) for _ in range(TOGETHER)]
@@ -87,17 +89,19 @@ def test_damaged_logins(tmp_path: Path) -> None:
             assert all(len(one.stream._received) <= 4 * MESSAGE_BYTES for one in bad)
             place.served.clear()
 
-    rounds = int(by_tier(test=500, all=5_000, every=100_000))
-    with realm_in(tmp_path) as realm:
+    with realm_in(directory) as realm:
         place = Place(realm)
-        asyncio.run(some(rounds // 2))
+        asyncio.run(some(place, logins // 2))
         gc.collect()
         there = len(gc.get_objects())
-        asyncio.run(some(rounds // 2))
+        asyncio.run(some(place, logins // 2))
         gc.collect()
         assert len(gc.get_objects()) - there < LEFT_OBJECTS
     ended = place.counted.ended
-    print(f"{rounds} logins: {ended}")
-    assert (
-        sum(ended.values()) == rounds // TOGETHER // 2 * 2 * (TOGETHER + len(Layers)) and ended["failed"] > rounds / 2
-    )
+    assert sum(ended.values()) == logins // TOGETHER // 2 * 2 * (TOGETHER + len(layers))
+    assert ended["failed"] > logins / 2
+    return ended
+
+
+def test_damaged_logins(tmp_path: Path) -> None:
+    attacked(tmp_path, int(by_tier(test=500, all=5_000, every=100_000)))
