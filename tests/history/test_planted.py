@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.proxy import PLANTED
+from tests.torture.planted import RUNS
 
 PLANT_EACH = """
 import os, sys
@@ -20,7 +24,7 @@ for name, plant in sitecustomize.BUGS.items():
         except BaseException:
             os._exit(1)
         os._exit(0)
-print(len(sitecustomize.BUGS))
+print(*sitecustomize.BUGS)
 """
 
 
@@ -28,5 +32,25 @@ def test_every_planted_bug_finds_its_place() -> None:
     command = [sys.executable, "-c", PLANT_EACH]
     done = subprocess.run(command, env={"PYTHONPATH": str(PLANTED)}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    *astray, number = done.stdout.split()
-    assert astray == [] and int(number) > 25
+    *astray, names = done.stdout.splitlines()
+    assert astray == [] and len(names.split()) > 25
+    assert {one.planted for one in RUNS} <= set(names.split())
+
+
+@pytest.mark.parametrize("name", ["fence_dropped", "hung_worker_left", "verdict_of_any_user"])
+def test_a_process_has_the_bug_that_its_environment_names(name: str) -> None:
+    """One of each module."""
+    done = started(name, "import sitecustomize; print(*sitecustomize.swapped)")
+    assert done.returncode == 0 and done.stdout.split(), done
+
+
+def test_a_bug_that_nobody_knows_ends_the_process() -> None:
+    done = started("no_such_bug", "print('goes on')")
+    assert done.returncode == os.EX_CONFIG and not done.stdout and "no_such_bug" in done.stderr
+
+
+def started(name: str, program: str) -> subprocess.CompletedProcess[str]:
+    """A process of Python with this bug."""
+    environment = {"PYTHONPATH": str(PLANTED), "PLANTED_BUG": name}
+    command = [sys.executable, "-P", "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 BUGS: dict[str, Callable[[], None]] = {}
+swapped: list[str] = []
+"""What has been put into the place of something else."""
 
 
 def swap(owner: Any, name: str, other: Any) -> None:
     """Put another thing into the place of one that is there. AttributeError if it is not: the rule has moved away."""
     getattr(owner, name)
     setattr(owner, name, other)
+    swapped.append(name)
 
 
 def bug(plant: Callable[[], None]) -> Callable[[], None]:
@@ -267,9 +271,19 @@ if "FLEET_TRACE" in os.environ:
 
     fleet_trace.start(os.environ["FLEET_TRACE"])
 
+def plant(name: str) -> None:
+    """End the process if that fails: after an exception from this module Python would go on, without the bug."""
+    try:
+        import planted_reliability  # noqa: F401  # more bugs, in the same table
+        import planted_visibility  # noqa: F401
+
+        BUGS[name]()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(os.EX_CONFIG)
+
+
 if "PLANTED_BUG" in os.environ:
-    import planted_visibility  # noqa: F401
+    plant(os.environ["PLANTED_BUG"])
 
-    BUGS[os.environ["PLANTED_BUG"]]()
-
-__all__ = ["BUGS"]
+__all__ = ["BUGS", "swapped"]
