@@ -271,6 +271,7 @@ if "FLEET_TRACE" in os.environ:
 
     fleet_trace.start(os.environ["FLEET_TRACE"])
 
+
 def plant(name: str) -> None:
     """End the process if that fails: after an exception from this module Python would go on, without the bug."""
     try:
