@@ -5,7 +5,7 @@ each method is an event (with the time in ns) and returns commands, in order. Mu
 
 Invariants
 - A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
-  PIPELINE_BYTES the client is not read from.
+  PIPELINE_BYTES the client is not read from. Nor is it while so many wait for a turn, of requests of one packet.
 - `mode` tells the driver whether a whole chunk may be tried on the dispatcher's hot path: no partial request, nothing
   in flight, and the client reads.
 - After Close no command follows. Owner: the worker's event loop.
@@ -330,7 +330,7 @@ class ClientConnection:
             self.mode = HotPathUse.GENERAL
         else:
             self.mode = HotPathUse.HOT_FRAMED if inbox.framed else HotPathUse.HOT
-        wanted = free or inbox.waiting_bytes <= PIPELINE_BYTES
+        wanted = inbox.waiting_bytes <= PIPELINE_BYTES
         if wanted is not self._reading and not isinstance(self._state, Over):
             self._reading = wanted
             self._commands.append(SetReading(wanted))

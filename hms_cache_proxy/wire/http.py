@@ -26,6 +26,7 @@ HEAD_BYTES: Final = 1 << 15  # a token that lists many groups has some 10 kB; Hi
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 _LINE_BYTES: Final = 4  # `: ` and the end of a line
+_KEPT_BYTES: Final = 1 << 10  # of memory for a head, beside its letters: a request may have no body, and 30 bytes
 _ONCE: Final = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"expect", b"authorization", b"x-actor-username")
 )
@@ -61,6 +62,7 @@ class Head:
     headers: dict[bytes, bytes]
     keeps: bool  # the client keeps the connection
     old: bool  # HTTP/1.0: it understands no chunks
+    kept_bytes: int = 0  # of memory, about
 
     @property
     def length(self) -> int | None:
@@ -76,7 +78,7 @@ class Head:
 
 
 class HttpReader:
-    """The requests of one client. `waiting_bytes`: of bodies that were not taken yet."""
+    """The requests of one client. `waiting_bytes`: of heads and bodies that were not taken yet."""
 
     __slots__ = (
         "_events",
@@ -137,6 +139,8 @@ class HttpReader:
         self._events.popleft()
         if isinstance(event, bytes):
             self.waiting_bytes -= len(event)
+        elif isinstance(event, Head):
+            self.waiting_bytes -= event.kept_bytes
         return event
 
     def close(self) -> None:
@@ -193,7 +197,9 @@ class HttpReader:
         if parser.should_upgrade():  # the parser would take the body for another protocol
             raise HttpError(HTTPStatus.BAD_REQUEST, "Upgrade is not supported")
         self._in_head = False
-        self._events.append(Head(parser.get_method(), self._url, headers, parser.should_keep_alive(), old))
+        kept_bytes = self._size + _KEPT_BYTES
+        self.waiting_bytes += kept_bytes
+        self._events.append(Head(parser.get_method(), self._url, headers, parser.should_keep_alive(), old, kept_bytes))
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body, without the lines between chunks."""

@@ -20,6 +20,7 @@ from hms_cache_proxy.server.commands import (
     SetReading,
     Why,
 )
+from hms_cache_proxy.server.connection import PIPELINE_BYTES
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -95,6 +96,21 @@ def test_a_client_that_pipelines_too_much_is_not_read_from() -> None:
     assert book.received(flood) == []
     assert book.received(flood) == [SetReading(False)]
     assert book.upstream(REPLY)[-2:] == [SendUpstream(flood), SetReading(True)]  # two of the three still wait
+
+
+def test_a_client_that_asks_faster_than_it_is_answered_is_not_read_from() -> None:
+    """Although it reads its answers."""
+    book = Playbook()
+    book.decider.decision = Serve(b"x", "get_table")
+    number = 2 * PIPELINE_BYTES // len(READ)
+    commands = book.received(READ * number)
+    assert SetReading(False) in commands
+    answered = kinds(commands).count(Send)
+    while SetReading(True) not in commands:
+        assert Again() in commands, "the next turn goes on"
+        commands = book.core.turn(book.now)
+        answered += kinds(commands).count(Send)
+    assert 0 < (number - answered) * len(READ) <= PIPELINE_BYTES
 
 
 def test_other_connections_come_between_many_hits_of_one_packet() -> None:

@@ -21,6 +21,7 @@ from hms_cache_proxy.server.commands import (
     RequestRefused,
     Send,
     SendUpstream,
+    SetReading,
 )
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.http_connection import HttpConnection, HttpSide
@@ -174,3 +175,17 @@ def test_heads_and_bodies_have_their_time() -> None:
     book.now += 5 * SECOND
     assert Send not in kinds(book.core.expire(book.now)), "it is the metastore's time"
     assert Again not in kinds(book.core.expire(book.now))
+
+
+def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
+    """Requests without a body, which are refused: their heads take memory."""
+    book = HttpBook()
+    one = b"GET / HTTP/1.1\r\nHost: x\r\nx-actor-username: nobody\r\n\r\n"
+    assert RequestRefused in kinds(book.received(one))
+    book.core.client_blocked()
+    assert book.received(one * 100) == []
+    assert book.received(one * 200) == [SetReading(False)]
+    commands = book.core.client_writable(book.now)
+    while SetReading(True) not in commands:
+        assert Again() in commands, "the next turn goes on"
+        commands = book.core.turn(book.now)

