@@ -34,23 +34,24 @@ def unpacked(records: Iterable[bytes]) -> dict[bytes, int]:
     return dict(map(_RECORD.unpack, records))
 
 
+_Mark = tuple[int, int, int]
+
+
 class CancelledTokens:
-    """One per process."""
+    """One per process; logins look here in several threads. What was read, and of which file, is one value: otherwise
+    a thread that has read the file before a change could leave that behind as what the changed file says."""
 
     def __init__(self, file: Path, most: int = MOST) -> None:
         self._file, self._lock, self._most = file, file.with_name(f"{file.name}.lock"), most
-        self._found: dict[bytes, int] = {}
-        self._seen: tuple[int, int, int] | None = None  # the file as it was read last
+        self._read: tuple[_Mark | None, dict[bytes, int]] = (None, {})
 
     def __contains__(self, digest: bytes) -> bool:
         """Was it cancelled, by any worker?"""
-        self._look()
-        return digest in self._found
+        return digest in self._look()
 
     def all(self) -> Mapping[bytes, int]:
         """Digests and last moments in ms; the same object as long as the file is the same."""
-        self._look()
-        return self._found
+        return self._look()
 
     def add(self, digest: bytes, latest_ms: int, now_ms: int) -> bool:
         """Cancel it. False if too many are remembered."""
@@ -59,49 +60,48 @@ class CancelledTokens:
     def add_all(self, cancelled: Mapping[bytes, int], now_ms: int) -> bool:
         """Cancel these. False if there is no room for all of them; then the last ones are left out."""
         with self._locked():
-            self._look()
-            new = [record for record in cancelled.items() if record[0] not in self._found]
-            if len(self._found) + len(new) > self._most:
-                self._leave_out(now_ms)
-            fitting = new[: max(0, self._most - len(self._found))]
+            there = self._look()
+            new = [record for record in cancelled.items() if record[0] not in there]
+            if len(there) + len(new) > self._most:
+                there = self._without_expired(there, now_ms)
+            fitting = new[: max(0, self._most - len(there))]
             if fitting:
-                self._append(b"".join(packed(fitting)))
+                self._append(_RECORD.size * len(there), b"".join(packed(fitting)))
             return len(fitting) == len(new)
 
-    def _append(self, data: bytes) -> None:
-        at = _RECORD.size * len(self._found)
+    def _append(self, at: int, data: bytes) -> None:
         with open(os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as out:
             out.seek(at)
             out.write(data)
             out.flush()
             out.truncate(at + len(data))
-        self._look()
 
-    def _look(self) -> None:
-        """Read the file if it has changed."""
+    def _look(self) -> dict[bytes, int]:
+        """What the file says; it is read again if it has changed."""
+        seen, found = self._read
         try:
-            now = os.stat(self._file)
+            mark = _mark(os.stat(self._file))
+            if mark == seen:
+                return found
+            with open(self._file, "rb") as file:
+                data = file.read()
         except FileNotFoundError:
-            self._found, self._seen = {}, None
-            return
-        seen = now.st_ino, now.st_size, now.st_mtime_ns
-        if seen == self._seen:
-            return
-        with open(self._file, "rb") as file:
-            data = file.read()
-        self._found = dict(_RECORD.iter_unpack(data[: len(data) - len(data) % _RECORD.size]))
-        self._seen = seen
+            self._read = None, {}
+            return {}
+        found = dict(_RECORD.iter_unpack(data[: len(data) - len(data) % _RECORD.size]))
+        self._read = mark, found
+        return found
 
-    def _leave_out(self, now_ms: int) -> None:
-        """Write a file without the expired ones."""
-        left = [record for record in self._found.items() if record[1] > now_ms]
+    def _without_expired(self, there: Mapping[bytes, int], now_ms: int) -> dict[bytes, int]:
+        """Write a file without the expired ones. Returns those that are left."""
+        left = [record for record in there.items() if record[1] > now_ms]
         draft = self._file.with_name(f"{self._file.name}.new")
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             out.write(b"".join(packed(left)))
             out.flush()
             os.fsync(out.fileno())
         draft.replace(self._file)
-        self._look()
+        return dict(left)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -111,3 +111,8 @@ class CancelledTokens:
             yield
         finally:
             os.close(descriptor)
+
+
+def _mark(found: os.stat_result) -> _Mark:
+    """Something that changes with the file."""
+    return found.st_ino, found.st_size, found.st_mtime_ns
