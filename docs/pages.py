@@ -163,15 +163,50 @@ def trino(found: Figures) -> Iterator[str]:
         yield ""
 
 
-def hive_driver(found: Figures) -> Iterator[str]:
+def trino_acid(found: Figures) -> Iterator[str]:
+    """What Trino did with transactional tables, by who chooses their locations."""
+    for way, run in found.figures.items():
+        done = f"{run['steps']} steps in {_minutes(run['seconds'])}"
+        yield f'`bridge.managed_locations = "{way}"`: {done}; {run["wrong"]} not as they should be. {_hits(run)}'
+        yield ""
+        yield from _calls(run)
+        yield ""
+
+
+def hive_driver(runs: Sequence[Figures]) -> Iterator[str]:
     """What `make hive` did and found, by the setting of the proxies."""
-    for setting, run in found.figures.items():
+    for found in runs:
+        setting, run = found.name.rpartition("/")[2], found.figures
+        yield found.stated
+        yield ""
         done = f"{run['statements']} statements, executed {run['executed']:,} times in {_minutes(run['seconds'])}"
         cacheable = run["hits"] + run["misses"]
         hits = f"{run['hits']:,} of {cacheable:,} reads that can be cached were hits, {run['hits'] / cacheable:.1%}."
         yield f'`transactional_reads = "{setting}"`: {done}; {run["failures"]} not as directly. {hits}'
         yield ""
         yield from _calls(run)
+        yield ""
+
+
+def hive_planning(found: Figures) -> Iterator[str]:
+    """How long Hive's Driver planned each SELECT, and all of a table's."""
+    of = found.figures
+    tables_of = {name: each for name, each in of.items() if isinstance(each, dict)}
+    yield f"{number(of['partitions'])} partitions each; the least of {of['rounds']} rounds."
+    yield ""
+    rows = []
+    for name, each in tables_of.items():
+        rows += [
+            [f"`{sql}`", *map(number, (direct, through, through / direct))]
+            for sql, direct, through in each["statements"]
+        ]
+        direct, through = each["direct_s"], each["through_s"]
+        rows.append([f"all of `{name}`", *map(number, (direct, through, through / direct))])
+    yield from table([["statement", "directly, s", "through the proxy, s", "share"], *rows], text=1)
+    yield ""
+    for name, each in tables_of.items():
+        hits, asked = each["by_expression"]
+        yield f"`{name}`: {number(hits)} of {number(asked)} calls by expression were hits. {_hits(each)}"
         yield ""
 
 
@@ -280,7 +315,15 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures torture planted", _one("torture-planted", "python -m tests.torture.planted", torture_planted)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
     yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
-    yield "figures hive driver", _one("hive-driver", "make hive FIGURES=1", hive_driver)
+    yield (
+        "figures trino acid",
+        _one("trino-acid", "python -m tests.clients.trino_acid --figures", trino_acid),
+    )
+    yield "figures hive driver", _several("hive-driver/", "make hive FIGURES=1", hive_driver)
+    yield (
+        "figures hive planning",
+        _one("hive-planning", "python -m tests.clients.hive_planning --figures", hive_planning),
+    )
     yield "figures conditions", _several("conditions/", "python -m tests.differential.conditions --figures", conditions)
     yield "figures mutations", _one("mutations", "python -m tests.expressions.mutations --figures", mutations)
     yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)

@@ -39,6 +39,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "LocalMariaDB": (ledger.MARIADB,),
     # clients and programs
     "HiveDriver": (ledger.HIVE_DRIVER,),
+    "HiveClasses": (ledger.HIVE_DRIVER,),
     "Planner": (ledger.HIVE_DRIVER,),
     "ClientTests": (ledger.HIVE_TESTS,),
     "Flink": (ledger.FLINK,),

@@ -30,7 +30,7 @@ from tests.testbed.processes import free_port
 PLANTED = Path(__file__).parent / "history" / "planted"
 PR_SET_PDEATHSIG = 1
 READY_S = 240.0
-STOP_S = 60.0
+STOP_S = 180.0
 
 
 def _die_with_parent() -> None:

@@ -3,7 +3,7 @@
 Job: for each of SETTINGS of `transactional_reads`, start Hive 4.2 on PostgreSQL, two proxies, and one Driver with a
 session on each of these and one on the metastore itself; have it execute the statements of hive_statements.py: writes
 through the proxies in turn, reads through one proxy and then directly, with the same result. The exit status is 1 on a
-difference. --figures keeps what was found in docs/figures/hive-driver.json.
+difference. --figures keeps what was found with each in docs/figures/hive-driver/.
 Must not know: how the proxy works.
 Invariants: a read follows at once, mostly through the other proxy, which knows of the write from the log alone. After
 a change of what no ValidWriteIdList vouches for, both proxies first follow the log.
@@ -165,22 +165,20 @@ def run(stack: ExitStack, setting: str) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.clients.hive_job", description=__doc__.splitlines()[0])
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=f"of {', '.join(SETTINGS)}; without: all")
-    parser.add_argument("--figures", action="store_true", help="keep the figures in docs/figures/hive-driver.json")
+    parser.add_argument("--figures", action="store_true", help="keep the figures in docs/figures/hive-driver/")
     given = parser.parse_args()
     if unknown := set(given.settings) - set(SETTINGS):
         parser.error(f"no such setting: {', '.join(sorted(unknown))}")
-    if given.figures and given.settings:
-        parser.error("figures are of a whole run")
     of = figures.origin("hms_cache_proxy", "tests/clients")
-    outcomes = {}
+    failures = 0
     for setting in given.settings or SETTINGS:
         with ExitStack() as stack:
-            outcomes[setting] = outcome = run(stack, setting)
-        print(f"transactional_reads = {setting}\n{outcome.text()}", flush=True)
-    if given.figures:
-        found = {setting: outcome.figures() for setting, outcome in outcomes.items()}
-        figures.write("hive-driver", found, command=COMMAND, of=of)
-    return int(any(outcome.failures for outcome in outcomes.values()))
+            outcome = run(stack, setting)
+            failures += len(outcome.failures)
+            print(f"transactional_reads = {setting}\n{outcome.text()}", flush=True)
+            if given.figures:
+                figures.write(f"hive-driver/{setting}", outcome.figures(), command=COMMAND, of=of)
+    return int(failures > 0)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,32 @@
-"""`python -m tests.clients.trino_acid`: Trino's transactional tables on a stock Hive 4.2, through a proxy that names
-capabilities for it (`bridge.capabilities`).
+"""`python -m tests.clients.trino_acid [--figures]`: Trino's transactional tables on a stock Hive 4.2, through a proxy
+that names capabilities for it (`bridge.capabilities`).
 
 Job: create, fill, update, delete from, merge into, select from and drop transactional tables, plain and partitioned,
 and compare each answer with the rows that are right: in a database whose managed location is its location, then with
 `bridge.managed_locations = "metastore"`. Without the proxy, or without the setting, Hive refuses the first CREATE. The
-exit status is 1 on a difference. Must not know: how the proxy works.
+exit status is 1 on a difference. --figures keeps what was found in docs/figures/trino-acid.json. Must not know: how the
+proxy works.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hms_cache_proxy.methods.readers.base import HIVESERVER2
+from tests import figures
 from tests.clients import calls
 from tests.clients.trino_bed import TrinoBed
 from tests.clients.trino_server import Result
 from tests.testbed.client import MetastoreClient
 
+COMMAND: Final = "python -m tests.clients.trino_acid --figures"
 Rows = tuple[tuple[Any, ...], ...]
 CAPABILITIES: Final = json.dumps({"": sorted(word.decode() for word in HIVESERVER2)})
 
@@ -81,8 +86,29 @@ FILLED: Final = (
 """CREATE TABLE AS: its rows are written where Trino says that the table will be."""
 
 
-def run(stack: ExitStack) -> Iterator[tuple[str, list[str], calls.Requests]]:
-    """Start all and do the steps; for each way: its name, what was wrong, what the proxy was asked."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One way to choose managed locations: what was wrong, and what the proxy was asked."""
+
+    way: str
+    steps: int
+    wrong: list[str]
+    seconds: float
+    requests: calls.Requests
+
+    def text(self) -> str:
+        """For a terminal."""
+        done = f"{self.way}: {self.steps} steps, {len(self.wrong)} wrong"
+        return "\n".join([*self.wrong, calls.table(self.requests), calls.summary(self.requests), done])
+
+    def figures(self) -> dict[str, Any]:
+        """For docs/figures/."""
+        counts = {"steps": self.steps, "wrong": len(self.wrong), "seconds": round(self.seconds, 1)}
+        return {**counts, **calls.figures(self.requests)}
+
+
+def run(stack: ExitStack) -> Iterator[Outcome]:
+    """Start all and do the steps, each way."""
     bed = TrinoBed(stack)
     proxies = {
         way: bed.proxy(way, {"BRIDGE_CAPABILITIES": CAPABILITIES, "BRIDGE_MANAGED_LOCATIONS": way})
@@ -94,7 +120,7 @@ def run(stack: ExitStack) -> Iterator[tuple[str, list[str], calls.Requests]]:
     }
     trino = bed.trino(catalogs)
     for way, proxy in proxies.items():
-        schema = f"acid_{way}"
+        schema, began = f"acid_{way}", time.monotonic()
         created = trino.ask(f"create schema {way}.{schema}")
         if way == "client":
             with MetastoreClient(*proxy.address) as client:
@@ -107,7 +133,7 @@ def run(stack: ExitStack) -> Iterator[tuple[str, list[str], calls.Requests]]:
             result = trino.ask(step.sql.replace("{s}", f"{way}.{schema}"))
             if not right(step, result):
                 wrong.append(f"{step.sql}\n    {result}")
-        yield f"{way}: {len(steps)} steps, {len(wrong)} wrong", wrong, proxy.requests()
+        yield Outcome(way, len(steps), wrong, time.monotonic() - began, proxy.requests())
 
 
 def right(step: Step, result: Result) -> bool:
@@ -116,11 +142,18 @@ def right(step: Step, result: Result) -> bool:
 
 
 def main() -> int:
-    failed = False
+    parser = argparse.ArgumentParser(prog="python -m tests.clients.trino_acid", description=__doc__.splitlines()[0])
+    parser.add_argument("--figures", action="store_true", help="keep the figures in docs/figures/trino-acid.json")
+    given = parser.parse_args()
+    of = figures.origin("hms_cache_proxy", "tests/clients")
+    found, failed = {}, False
     with ExitStack() as stack:
-        for name, wrong, requests in run(stack):
-            print(*wrong, calls.table(requests), calls.summary(requests), name, sep="\n", flush=True)
-            failed = failed or bool(wrong)
+        for outcome in run(stack):
+            print(outcome.text(), flush=True)
+            found[outcome.way] = outcome.figures()
+            failed = failed or bool(outcome.wrong)
+        if given.figures:
+            figures.write("trino-acid", found, command=COMMAND, of=of)
     return int(failed)
 
 
