@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.peers.fleet import Fleet
 from hms_cache_proxy.peers.following import Following
-from hms_cache_proxy.peers.messages import LeaseGiven, Origin
+from hms_cache_proxy.peers.messages import Hello, LeaseGiven, Origin
 from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
 from hms_cache_proxy.peers.terms import FleetTimes
 
@@ -61,6 +61,13 @@ class SimFleet(Fleet):
             self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
             return self._records.position()
         return super()._caught_up(duration_ns, now_ns)
+
+    def _greeted(self, link: int, incarnation: bytes, hello: Hello, now_ns: int) -> None:
+        super()._greeted(link, incarnation, hello, now_ns)
+        place = self.roster.places.get(hello.address.decode())
+        if "named" in self.faults and place is not None and place.incarnation is None:
+            place.incarnation = incarnation
+            self._decide(now_ns)
 
     def serves_until(self, now_ns: int) -> int:
         return 1 << 62 if "no_lease" in self.faults else super().serves_until(now_ns)

@@ -349,6 +349,32 @@ def a_write_that_is_over_before_the_process_hears_of_it(*faults: str) -> None:
     world.read(b, LOGGED)
 
 
+def a_newcomer_that_names_the_address_of_another(*faults: str) -> None:
+    """a is cut off from b, and goes on. Its address stays required, whoever names it, until a handshake shows who is
+    there."""
+    world = World(1, 3, faults=faults)
+    a, b, c = world.proxies
+    for proxy in (a, b):
+        proxy.start()
+        world.look_up(proxy)
+    world.calm()
+    cut(world, b, a)
+    later(world, 600, a)
+    c.says = a.name
+    c.start()
+    world.look_up(c)
+    world.connect(c, b.name)
+    world.deliver_all()
+    world.tick(b)
+    world.connect(b, c.name)
+    world.deliver_all()
+    world.begin_step(b)
+    world.end_step(b)
+    done(world, world.write(a, LOGGED))
+    assert world.hit_allowed(b) is bool(faults)
+    world.read(b, LOGGED)
+
+
 STORIES: dict[str, Callable[..., None]] = {
     "no_owed": a_missed_lock,
     "early_clock": a_clock_read_early,
@@ -363,6 +389,7 @@ STORIES: dict[str, Callable[..., None]] = {
     "no_welcome": a_writer_that_is_in_no_list,
     "early_hits": a_writer_that_did_not_know_of_the_reader,
     "no_orphans": a_member_that_joins_after_a_crash,
+    "named": a_newcomer_that_names_the_address_of_another,
 }
 
 

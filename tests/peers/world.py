@@ -82,6 +82,9 @@ class SimProxy:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
+        self.says = name
+        """The address that it names in its hello."""
+
         self.offset_ns = world.random.randrange(10**15)
         self.rate = world.random.uniform(0.98, 1.02)
         self.incarnation = b""
@@ -124,7 +127,7 @@ class SimProxy:
 
     def start_peers(self) -> None:
         """The peers' process begins; the records and the page are those of its predecessor."""
-        own = OwnMember(self.incarnation, self.name, b"m", self.started_ns, self.page[Slot.GIVEN_UNTIL_NS])
+        own = OwnMember(self.incarnation, self.says, b"m", self.started_ns, self.page[Slot.GIVEN_UNTIL_NS])
         SimFleet.faults = self.world.faults
         self.fleet = SimFleet(own, self.records, self.world.times)
         self.desk = WorkerDesk(self.fleet)
