@@ -31,7 +31,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import refusal
 from hms_cache_proxy.follower.step import Position
-from hms_cache_proxy.pipeline.progress import JobReport
+from hms_cache_proxy.pipeline.progress import JobReport, reported
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.rounds import COST, Rounds, directory, rounds
 from hms_cache_proxy.pipeline.session import RunTasks, phase
@@ -201,10 +201,8 @@ class Build:
         again: bool,
     ) -> Written:
         """Run the rounds that are not done."""
-        total, read_so_far = sum(stretch.size for stretches in plan for stretch in stretches), 0
         files, transactional = list[File](), 0
-        for number, stretches in enumerate(plan):
-            self.report.at(kind, read_so_far, total)
+        for number, stretches in enumerate(reported(self.report, kind, plan)):
             written = progress.result(kind, number) if again else None
             if written is None:
                 if again:
@@ -213,8 +211,6 @@ class Build:
                 progress.done(kind, number, written)
             files += written.files
             transactional += written.transactional
-            read_so_far += sum(stretch.size for stretch in stretches)
-        self.report.at(kind, total, total)
         return Written(files, transactional)
 
     def _run(self, stretches: Sequence[Any], read: Callable[[Any], Written]) -> Written:

@@ -1,14 +1,24 @@
 """The progress of a job: a bar on a terminal, lines elsewhere.
 
-Job: show a user how far a long job is. Must not know: which job. Owner: the driver's process.
+Job: show a user how far a long job is, round by round. Must not know: which job. Owner: the driver's process.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+
+class Sized(Protocol):
+    """`size`: number of objects."""
+
+    @property
+    def size(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
 
 
 class JobReport(Protocol):
@@ -70,3 +80,13 @@ def reporting() -> Iterator[JobReport]:
     bar = Bar()
     with bar.progress:
         yield bar
+
+
+def reported(report: JobReport, name: str, rounds: Sequence[Sequence[S]]) -> Iterator[Sequence[S]]:
+    """Each of `rounds`. Before it, and after the last one, `report` gets the number of objects that are done."""
+    total, done = sum(one.size for some in rounds for one in some), 0
+    for some in rounds:
+        report.at(name, done, total)
+        yield some
+        done += sum(one.size for one in some)
+    report.at(name, total, total)

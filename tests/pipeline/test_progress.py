@@ -7,6 +7,9 @@ import pty
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
+
+from hms_cache_proxy.pipeline.progress import LineReport, reported
 
 SCRIPT = """
 from hms_cache_proxy.pipeline.progress import reporting
@@ -23,6 +26,26 @@ def test_lines_where_there_is_no_terminal() -> None:
     ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True)
     assert ended.stderr.splitlines() == ["tables: 1.5 s", "partitions: 5,000 of 20,000", "[over]"]
     assert not ended.stdout
+
+
+@dataclass
+class Some:
+    """Objects."""
+
+    size: int
+
+
+def test_rounds() -> None:
+    """What is done is told before each of them, and at the end."""
+    told = list[str]()
+
+    class Every(LineReport):
+        def at(self, name: str, done: int, total: int) -> None:
+            told.append(f"{name} {done} {total}")
+
+    for some in reported(Every(told.append), "tables", [[Some(2), Some(3)], [Some(4)]]):
+        told.append(str(len(some)))
+    assert told == ["tables 0 9", "2", "tables 5 9", "1", "tables 9 9"]
 
 
 def test_a_bar_on_a_terminal() -> None:
