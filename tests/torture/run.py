@@ -12,6 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tests.history.registers import Register, Torn
@@ -28,7 +29,7 @@ from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
 from tests.torture.slowdown import Measured, Slowdown, mean
 from tests.torture.workload import OwnChecker, TortureWorkload
-from tests.torture.world import REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
+from tests.torture.world import MOST_PATIENCE_S, REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
 
 RECOVERY_S = 5.0
 """After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
@@ -46,9 +47,8 @@ LONG_S = 60.0
 FENCED = {"miss fence", "miss floor"}
 CALM = "calm"
 PORT = re.compile(r"(?<=127\.0\.0\.1)\W+\d+")
-GIVE_UP_S = 900.0
 SETTLE_S = 300.0
-"""Bounds on waiting, however slow the machine is; nobody waits longer than it takes."""
+"""A bound on waiting, however slow the machine is; nobody waits longer than it takes."""
 CALM_S = 3.0
 """Before the first fault, and before clients misbehave: what the slowest reads take then is compared."""
 
@@ -67,7 +67,7 @@ class Struck:
     @property
     def ended_s(self) -> float:
         """When all had recovered, or nobody waited any longer."""
-        return self.at_s + self.lasted_s + (GIVE_UP_S if self.recovery_s is None else self.recovery_s)
+        return self.at_s + self.lasted_s + (MOST_PATIENCE_S if self.recovery_s is None else self.recovery_s)
 
     @property
     def told(self) -> str:
@@ -146,22 +146,18 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     world.restored = lambda: outcome.wrong.extend(after_restore(world, workload))
     world.slowdown = slowdown.now
     began_s = time.monotonic()
-    workload.begin(writers=2, readers=2, lockers=1)
-    for pulse in pulses:
-        pulse.start()
-    budget.start()
-    slowdown.start()
-    time.sleep(min(CALM_S, seconds / 4))
-    for planned in plan:
-        wait_s = min(CALM_S, seconds / 4) if KINDS[planned.kind].clients else 0.0
-        time.sleep(max(wait_s, began_s + planned.at_s - time.monotonic()))
-        outcome.struck.append(strike(world, planned, pulses, began_s, slowdown))
-    time.sleep(max(0.0, began_s + seconds - time.monotonic()))
-    workload.stop()
-    for pulse in pulses:
-        pulse.stop()
-    budget.stop()
-    slowdown.stop()
+    with ExitStack() as running:
+        for thread in (slowdown, budget, *pulses):
+            thread.start()
+            running.callback(thread.stop)
+        workload.begin(writers=2, readers=2, lockers=1)
+        running.callback(workload.stop)
+        time.sleep(min(CALM_S, seconds / 4))
+        for planned in plan:
+            wait_s = min(CALM_S, seconds / 4) if KINDS[planned.kind].clients else 0.0
+            time.sleep(max(wait_s, began_s + planned.at_s - time.monotonic()))
+            outcome.struck.append(strike(world, planned, pulses, began_s, slowdown))
+        time.sleep(max(0.0, began_s + seconds - time.monotonic()))
     judged(world, outcome, workload, pulses, budget)
     if seconds >= LONG_S:
         outcome.wrong += settled(lambda: left(world, pulses))
@@ -180,9 +176,9 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
     except Exception as error:
         error.add_note(f"{planned.kind} with seed {planned.seed} at {at_s - began_s:.1f} s")
         raise
-    healed_s = time.monotonic()
+    healed_s, patience_s = time.monotonic(), world.patience_s
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda pulse: pulse.recovered(healed_s, GIVE_UP_S), pulses))
+        found = list(pool.map(lambda pulse: pulse.recovered(healed_s, patience_s), pulses))
     slowest = [one.slowest_s for one in found]
     recovery_s = None if None in slowest else max(one for one in slowest if one is not None)
     factor = round(slowdown.between(healed_s, time.monotonic()), 2)

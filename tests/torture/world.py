@@ -27,6 +27,8 @@ from tests.testbed.postgres import LocalPostgres
 from tests.testbed.small_disk import SmallDisk, can_mount
 
 UNCONFIRMED_S = 2.0
+PATIENCE_S, MOST_PATIENCE_S = 120.0, 900.0
+"""On a usual machine; on any."""
 REQUEST_TIMEOUT_S = 8
 HUNG_AFTER_S, WORKER_HUNG_AFTER_S = 15, 8
 WORKERS = 2
@@ -105,6 +107,11 @@ class World:
     still: Callable[[], AbstractContextManager[None]] = nullcontext
     restored: Callable[[], None] = lambda: None
     slowdown: Callable[[], float] = lambda: 1.0
+
+    @property
+    def patience_s(self) -> float:
+        """So long is waited for what must come: far longer than it may take, but a planted fault may keep it away."""
+        return min(MOST_PATIENCE_S, PATIENCE_S * self.slowdown())
 
     @property
     def truth(self) -> tuple[str, int]:

@@ -11,8 +11,6 @@ from tests.testbed.processes import wait_until
 from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import WORKERS, Side, World
 
-BACK_S = 900.0
-
 
 def send(side: Side, role: str, number: signal.Signals) -> list[int]:
     """To all processes of this role that are there; their ids."""
@@ -26,22 +24,25 @@ def send(side: Side, role: str, number: signal.Signals) -> list[int]:
     return found
 
 
-def another(side: Side, role: str, old: list[int], *, others: int = 0) -> None:
+def another(world: World, side: Side, role: str, old: list[int], *, others: int = 0) -> None:
     """Wait until other processes have taken their place, besides those that are there."""
-    wanted = len(old) + others
-    assert wait_until(lambda: len(set(side.proxy.children()[role]) - set(old)) >= wanted, BACK_S), side.proxy.log_tail()
+
+    def there() -> bool:
+        return len(set(side.proxy.children()[role]) - set(old)) >= len(old) + others
+
+    assert wait_until(there, world.patience_s), side.proxy.log_tail()
 
 
 @kind()
 def kill_workers(world: World, chance: random.Random) -> None:
     side = chance.choice(world.sides)
-    another(side, "worker", send(side, "worker", signal.SIGKILL))
+    another(world, side, "worker", send(side, "worker", signal.SIGKILL))
 
 
 @kind()
 def kill_follower(world: World, chance: random.Random) -> None:
     side = chance.choice(world.sides)
-    another(side, "follower", send(side, "follower", signal.SIGKILL))
+    another(world, side, "follower", send(side, "follower", signal.SIGKILL))
 
 
 @kind()
@@ -84,18 +85,20 @@ def stop_follower(world: World, chance: random.Random) -> None:
 def hang_follower(world: World, chance: random.Random) -> None:
     """Until the supervisor has killed it."""
     side = chance.choice(world.sides)
-    another(side, "follower", send(side, "follower", signal.SIGSTOP))
+    another(world, side, "follower", send(side, "follower", signal.SIGSTOP))
 
 
 @kind(12)
 def hang_worker(world: World, chance: random.Random) -> None:
     """Until the supervisor has killed it."""
     side = chance.choice(world.sides)
-    side.proxy.wait(lambda: side.proxy.status()["workers"]["accepting"] == WORKERS, "served by all workers", BACK_S)
+    side.proxy.wait(
+        lambda: side.proxy.status()["workers"]["accepting"] == WORKERS, "served by all workers", world.patience_s
+    )
     workers = side.proxy.children()["worker"]
     hung = chance.choice(workers)
     os.kill(hung, signal.SIGSTOP)
-    another(side, "worker", [hung], others=len(workers) - 1)
+    another(world, side, "worker", [hung], others=len(workers) - 1)
 
 
 @kind()
