@@ -18,7 +18,7 @@ STYLE: Final = """
   --block: #f4f6f8 }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e2e7ed; --quiet: #9aa6b4; --back: #14181d; --line: #38424d; --row: #262d35; --block: #1e242b }
-  img { border-radius: 4px; filter: brightness(.88) }
+  img { filter: invert(.91) hue-rotate(180deg) }
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 62rem;
   margin: 2rem auto; padding: 0 1rem }

@@ -76,13 +76,13 @@ def _curve(axes: Any, advice: Advice) -> None:
     choice = advice.choice
     sizes = [max(size, 1) / MIB for size, _ in choice.curve]
     axes.plot(sizes, [100 * ratio for _, ratio in choice.curve], color=COLOURS["hit"], drawstyle="steps-post")
-    for name, ratio, style, place in (
-        ("wanted", choice.wanted, "--", "bottom"),
-        ("in the log", choice.now, ":", "top"),
+    for name, ratio, style, place, off in (
+        ("wanted", choice.wanted, "--", "bottom", 2),
+        ("in the log", choice.now, ":", "top", -2),
     ):
         axes.axhline(100 * ratio, color="#555555", linestyle=style, linewidth=1)
-        label = f" {name}: {ratio:.1%}"
-        axes.text(0, 100 * ratio, label, transform=axes.get_yaxis_transform(), va=place, fontsize=8)
+        beside = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": place}
+        axes.annotate(f"{name}: {ratio:.1%}", (0, 100 * ratio), (3, off), fontsize=8, **beside)
     axes.plot([max(choice.size, 1) / MIB], [100 * choice.reached], "o", color=COLOURS["error"])
     axes.annotate(
         f"{len(choice.tables):,} tables: {choice.reached:.1%}",
