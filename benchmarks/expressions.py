@@ -2,7 +2,8 @@
 
 A table of 100,000 partitions by day and number, and a condition that selects one of them, as Hive's own classes wrote
 it: to read its bytes, the same when they are remembered, and to answer `get_partitions_by_expr`, another one each time,
-as a metastore does that pushes conditions down. Each is the median of many. Must not know: sockets.
+as a metastore does that pushes conditions down. Each is the median of many. Then the same call to a proxy, to Hive 4.2
+and to its CachedStore (expressions_beside.py). Must not know: sockets.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from benchmarks import kept
 from benchmarks.cache_size import SD_TAIL, columns, string
 from benchmarks.contents import expression
+from benchmarks.expressions_beside import beside
 from benchmarks.filled import filled, load
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.reader import CacheReader
@@ -32,6 +34,9 @@ from hms_cache_proxy.wire import spec
 METHOD: Final = "get_partitions_by_expr"
 KEYS: Final = ((b"day", b"string"), (b"n", b"int"))
 TIMES: Final = 500
+BESIDE: Final = (
+    "The same call, another condition each time, over one connection: CPU time of the server and of its database."
+)
 COMMAND: Final = "python -m benchmarks.expressions --keep"
 
 
@@ -112,10 +117,17 @@ def main() -> None:
     with filled(fill) as reader:
         found = measured(reader)
     for what, took in found.items():
-        print(f"{what:<50}{took:>10.1f} us")
+        print(f"{what:<50}{took:>10.1f} us", flush=True)
+    rows = beside()
     if options.keep:
-        table = kept.table("", ["step", "CPU time, us"], [[what, took] for what, took in found.items()], text=1)
-        kept.keep("single/expressions", table, command=COMMAND, of=of)
+        steps = kept.table("", ["step", "CPU time, us"], [[what, took] for what, took in found.items()], text=1)
+        servers = kept.table(
+            BESIDE,
+            ["answered by", "calls", "CPU time, us", "times the proxy's", "p50, ms"],
+            [[who, calls, cpu_us, cpu_us / rows[0][2], p50_ms] for who, calls, cpu_us, p50_ms in rows],
+            text=1,
+        )
+        kept.keep("single/expressions", steps, servers, command=COMMAND, of=of)
 
 
 if __name__ == "__main__":
