@@ -52,7 +52,7 @@ class Elsewhere:
 
 RUNS: Final = (
     Run("a full disk: hits of what could not be fenced", "full_disk_forgotten", "full_disk,limited_files", STALE, 1),
-    Run("a full disk: writes fail", "full_disk_refuses", "limited_files", "writes are acknowledged", 1),
+    Run("a full disk: writes fail", "full_disk_refuses", "limited_files", "limited_files at", 1),
     Run("a leaked fence", "fence_leaked", "cut,kill_metastore", "fences stand", 1),
     Run("slots of dead readers", "dead_readers_kept", "kill_workers", "readers of fences that have ended", 1),
     Run("a sick metastore", "sick_metastore_preferred", "sick_metastore", "have their reads answered", 0.6),
