@@ -11,7 +11,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs/ and tests/ are not installed
@@ -105,19 +105,36 @@ def compatibility_table() -> str:
     from tests.testbed.hive import HIVES
 
     rows: set[tuple[str, str, str, str, str]] = set()
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.covers":
-                    what, *flavours = (ast.literal_eval(argument) for argument in mark.args)
-                    (cache,) = (ast.literal_eval(word.value) for word in mark.keywords if word.arg == "cache")
-                    for flavour in flavours:
-                        on = HIVES[flavour]
-                        database = "MariaDB" if on.on_mariadb else "Derby" if on.schema is None else "PostgreSQL"
-                        rows.add((what, on.version, database, cache, f"{path.relative_to(ROOT)}"))
+    for path, mark in _marks("covers"):
+        what, *flavours = (ast.literal_eval(argument) for argument in mark.args)
+        (cache,) = (ast.literal_eval(word.value) for word in mark.keywords if word.arg == "cache")
+        for flavour in flavours:
+            on = HIVES[flavour]
+            database = "MariaDB" if on.on_mariadb else "Derby" if on.schema is None else "PostgreSQL"
+            rows.add((what, on.version, database, cache, f"{path.relative_to(ROOT)}"))
     table = ["| What | Hive | Its database | Cache | Test |", "|---|---|---|---|---|"]
     table += [f"| {' | '.join(row[:-1])} | `{row[-1]}` |" for row in sorted(rows)]
     return "\n".join(table)
+
+
+def secured_table() -> str:
+    """What the tests with the mark `secures` run: who logs in how, and whom the metastore takes a call to come from."""
+    rows: set[tuple[str, ...]] = set()
+    for path, mark in _marks("secures"):
+        said = {word.arg: ast.literal_eval(word.value) for word in mark.keywords}
+        rows.add((*(said[name] for name in ("client", "login", "metastore", "who")), f"{path.relative_to(ROOT)}"))
+    table = ["| Client | Logs in by | Metastore | It takes calls to come from | Test |", "|---|---|---|---|---|"]
+    table += [f"| {' | '.join(row[:-1])} | `{row[-1]}` |" for row in sorted(rows)]
+    return "\n".join(table)
+
+
+def _marks(name: str) -> Iterator[tuple[Path, ast.Call]]:
+    """The marks of this name on tests, and their files."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == f"pytest.mark.{name}":
+                    yield path, mark
 
 
 def recorded_table() -> str:
@@ -142,6 +159,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_table,
     "embedded": embedded_table,
     "compatibility": compatibility_table,
+    "secured": secured_table,
     "recorded": recorded_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,

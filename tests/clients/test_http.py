@@ -38,6 +38,12 @@ def run(directory: Path, *arguments: str, token: str = "") -> subprocess.Complet
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("secured", [False, True], ids=["http", "tls"])
+@pytest.mark.secures(
+    client="Hive's Java client 4.2",
+    login="HTTP with JWT, also within TLS",
+    metastore="embedded",
+    who="the user, whom the proxy names",
+)
 def test_hives_client(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path, secured: bool
 ) -> None:

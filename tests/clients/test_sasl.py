@@ -23,6 +23,12 @@ TRUST_PASSWORD = "changeit"
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.secures(
+    client="Hive's Java client 4.0.1",
+    login="Kerberos, token",
+    metastore="embedded",
+    who="the user, whom the proxy names",
+)
 def test_kerberos_and_tokens(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:
@@ -62,6 +68,12 @@ print(catalog.list_tables("d"), catalog.load_table("d.t").scan().to_arrow().num_
 
 
 @pytest.mark.parametrize("protection", ["auth", "auth-int", "auth-conf"])
+@pytest.mark.secures(
+    client="PyIceberg",
+    login="Kerberos",
+    metastore="embedded",
+    who="the user, whom the proxy names",
+)
 def test_pyiceberg_with_kerberos(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path, protection: str
 ) -> None:
@@ -88,6 +100,12 @@ def test_pyiceberg_with_kerberos(
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.secures(
+    client="Hive's Java client 4.0.1",
+    login="password, within TLS",
+    metastore="embedded",
+    who="the user, whom the proxy names",
+)
 def test_a_password(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
     metastore = new_metastore("embedded")
     authority = Authority(tmp_path / "tls")

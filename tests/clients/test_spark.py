@@ -94,6 +94,12 @@ def test_job_on_hive_2_through_the_proxy(
 @pytest.mark.real
 @pytest.mark.timeout(JOB_S + 100)
 @pytest.mark.covers("Spark's job of 60 steps, with Kerberos", "hive42", cache="SQL")
+@pytest.mark.secures(
+    client="Spark: 60 steps",
+    login="Kerberos",
+    metastore="Hive 4.2 without a login",
+    who="the user, whom the proxy names",
+)
 def test_job_with_kerberos(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:

@@ -121,6 +121,12 @@ def _since(log: Path, size: int) -> list[str]:
 @pytest.mark.real
 @pytest.mark.timeout(3 * JOB_S)
 @pytest.mark.covers("Spark's job of 60 steps in a local cluster, with a delegation token", "hive42", cache="SQL")
+@pytest.mark.secures(
+    client="Spark in a local cluster: 60 steps",
+    login="token",
+    metastore="Hive 4.2 with Kerberos",
+    who="the user, as Hive's audit says",
+)
 def test_job_in_a_local_cluster(place: Place, tmp_path: Path) -> None:
     """As in cluster mode: the token is taken with alice's ticket beforehand, and the job has nothing but the token."""
     directory = conf_in(tmp_path / "spark")

@@ -20,6 +20,12 @@ PASSWORD = "changeit"
 
 @pytest.mark.real
 @pytest.mark.covers("Hive's Driver and metastore with TLS: statements on a table", "hive42", cache="Thrift")
+@pytest.mark.secures(
+    client="Hive's Driver 4.0.1",
+    login="none, within TLS",
+    metastore="Hive 4.2 with TLS",
+    who="the user, whom the client names",
+)
 def test_hive_at_both_ends(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:

@@ -42,6 +42,12 @@ def owner_of(client: SaslConnection, name: str) -> str | None:
     return owner
 
 
+@pytest.mark.secures(
+    client="Python",
+    login="Kerberos, token",
+    metastore="Hive 4.2 and 3.1.3 with Kerberos",
+    who="the user, as Hive's audit says",
+)
 def test_the_audit_names_the_user(place: Place) -> None:
     owns, before = is_4(place), len(place.audit("create_database"))
     for number, layer in enumerate((AUTH, AUTH_INT, AUTH_CONF)):
@@ -71,6 +77,12 @@ def test_a_user_whom_the_proxy_may_not_act_for(place: Place) -> None:
     assert "ugi=svc" not in place.hive.log.read_text()
 
 
+@pytest.mark.secures(
+    client="Python",
+    login="Kerberos, the metastore's token; passed through",
+    metastore="Hive 4.2 and 3.1.3 with Kerberos",
+    who="the user, as Hive's audit says",
+)
 def test_a_login_that_is_passed_through(place: Place, tmp_path: Path) -> None:
     """By ticket, and by Hive's own token; the proxy has no right to act for anybody, and needs none. (Of a login by
     ticket, Hive 4.2 logs the principal.)"""
@@ -121,6 +133,12 @@ def no_database_is_left(place: Place) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.secures(
+    client="Hive's Java client 4.0.1, 3.1.3",
+    login="Kerberos, token",
+    metastore="Hive 4.2 and 3.1.3 with Kerberos",
+    who="the user, as Hive's audit says",
+)
 def test_hives_client(place: Place) -> None:
     """By ticket and by token, in all protections."""
     no_database_is_left(place)
@@ -133,6 +151,12 @@ def test_hives_client(place: Place) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.secures(
+    client="Hive's Java client 4.0.1, 3.1.3, as HiveServer2 with doAs",
+    login="Kerberos, tokens of its users",
+    metastore="Hive 4.2 and 3.1.3 with Kerberos",
+    who="the user, as Hive's audit says",
+)
 def test_a_service_that_acts_for_users(place: Place) -> None:
     """As HiveServer2 with doAs: it gets tokens for its users, whom Hive's audit names; no token for svc, who is in no
     rule."""

@@ -42,6 +42,12 @@ def hive_over_http(bed: Bed, flavours: tuple[str, str], authentication: str, **s
 
 
 @pytest.mark.parametrize("flavours", [("hive42", "hive40")])
+@pytest.mark.secures(
+    client="Python",
+    login="none",
+    metastore="Hive 4.2 over HTTP, `NONE`",
+    who="the user, whom the client names, by `x-actor-username`",
+)
 def test_users_by_a_header(bed: Bed, flavours: tuple[str, str], tmp_path: Path) -> None:
     """The follower reads over HTTP, too, and reads are answered from the cache."""
     with hive_over_http(bed, flavours, "NONE") as hive:
@@ -71,6 +77,12 @@ def test_users_by_a_header(bed: Bed, flavours: tuple[str, str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("flavours", [("hive42", "hive40")])
+@pytest.mark.secures(
+    client="Python",
+    login="HTTP with JWT; passed through",
+    metastore="Hive 4.2 over HTTP, `JWT`",
+    who="the user of the token",
+)
 def test_users_by_their_tokens(bed: Bed, flavours: tuple[str, str], tmp_path: Path) -> None:
     """Hive checks them; the proxy's own keys are those of one more issuer."""
     issuer, other = Issuer(), Issuer("two")
