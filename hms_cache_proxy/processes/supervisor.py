@@ -83,6 +83,9 @@ def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard:  # memory holds keys, tokens and passwords; Linux writes nothing at 1, not even to a program's pipe
+        resource.setrlimit(resource.RLIMIT_CORE, (1, hard))
     with addresses.claimed(config) as directory, ports.shared(config.listen) as listener:
         settings = SettingsReload(config, read_again) if read_again is not None else None
         listen = Address(config.listen.host, listener.getsockname()[1])
