@@ -1,6 +1,6 @@
 """Settings that change without a restart: the supervisor reads the configuration again at SIGHUP.
 
-Job: compare what was read with what is in force, keep what may change (CHANGEABLE) in a file for the workers
+Job: compare what was read with what is in force, keep what may change (config/changeable.py) in a file for the workers
 (server/reloading.py), and say in the log what changed and what needs a restart. A configuration that is wrong changes
 nothing. The file outlives a worker, so the next one begins with the same settings; it does not outlive the proxy.
 Must not know: what the settings mean. Owner: the supervisor.
@@ -9,18 +9,16 @@ Must not know: what the settings mean. Owner: the supervisor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
 from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config.changeable import changeable, may_change, with_changes
 from hms_cache_proxy.config.sections import settings, to_json
 from hms_cache_proxy.errors import ConfigError
-
-CHANGEABLE: Final = ("protection",)
-"""Sections."""
+from hms_cache_proxy.security.principals import ShortNames
 
 log = structlog.get_logger()
 
@@ -37,16 +35,17 @@ class SettingsReload:
         """Read the configuration again."""
         try:
             found = self._read()
+            ShortNames(found.kerberos.auth_to_local, "", key="kerberos.auth_to_local")
         except ConfigError as error:
             log.error("the settings cannot be read again: the old ones stay in force", error=str(error))
             return
         different = list(_differences(self._config, found))
-        changed = [key for key in different if key.partition(".")[0] in CHANGEABLE]
+        changed = [key for key in different if may_change(key)]
         waiting = [key for key in different if key not in changed]
-        self._config = replace(self._config, **{name: getattr(found, name) for name in CHANGEABLE})
+        self._config = with_changes(self._config, found)
         final = paths.changed_settings(self._config)
         fresh = final.with_name(final.name + ".new")
-        fresh.write_bytes(to_json(Config(**{name: getattr(found, name) for name in CHANGEABLE})))  # without secrets
+        fresh.write_bytes(to_json(changeable(found)))  # without secrets
         fresh.replace(final)
         log.info("settings read again", changed=changed)
         if waiting:

@@ -19,6 +19,7 @@ from hms_cache_proxy.security.principals import ShortNames
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.token_keys import read_keys
+from hms_cache_proxy.security.user_groups import read_groups
 from hms_cache_proxy.wire.sasl import Layers
 
 _LAYERS: Final = {"auth": Layers.AUTH, "auth-int": Layers.AUTH_INT, "auth-conf": Layers.AUTH_CONF}
@@ -41,6 +42,8 @@ def check(security: SecuritySection, kerberos: KerberosSection, tokens: TokensSe
             check_cipher("kerberos.protection")
         if tokens.key_file:
             read_keys(Path(tokens.key_file))
+        if tokens.groups_file:
+            read_groups(tokens.groups_file)
     logins = for_metastores(kerberos)
     if logins is not None:
         logins.check()

@@ -89,8 +89,13 @@ class ShortNames:
     """Rules, ready to be applied. ConfigError, which names `key`, if one is not a rule."""
 
     def __init__(self, rules: Sequence[str], default_realm: str, *, key: str) -> None:
-        self._rules = tuple(_parse(rule, key) for rule in rules)
+        self._key = key
         self._default_realm = default_realm
+        self.use(rules)
+
+    def use(self, rules: Sequence[str]) -> None:
+        """From now on, these apply."""
+        self._rules = tuple(_parse(rule, self._key) for rule in rules)
 
     def of(self, principal: Principal) -> str | None:
         """The short name; None if no rule applies, or what it makes is not a simple name."""

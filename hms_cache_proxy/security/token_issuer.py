@@ -13,9 +13,10 @@ import hmac
 import secrets
 import time
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.config.tokens import TokensSection, parse_proxy_users
+from hms_cache_proxy.config.tokens import ProxyUserRule, TokensSection, parse_proxy_users
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.security.addresses import within
 from hms_cache_proxy.security.cancelled_tokens import MOST, CancelledTokens
@@ -24,6 +25,7 @@ from hms_cache_proxy.security.principals import ShortNames, parse_principal
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.token_keys import TokenKeys
 from hms_cache_proxy.security.tokens import Identifier, Token, digest, identifier_of, parse_identifier, parse_token
+from hms_cache_proxy.security.user_groups import UserGroups
 
 NAME_BYTES: Final = 1024
 _UNKNOWN: Final = "DIGEST-MD5: IO error acquiring password"  # what Hive says of a token that it does not know
@@ -42,7 +44,8 @@ class Caller(NamedTuple):
 
 
 class TokenIssuer:
-    """`names`: the rules that make names of principals. `any_may_cancel`: whoever has the text of a token."""
+    """`names`: the rules that make names of principals. `groups`: those that rules name. `any_may_cancel`: whoever has
+    the text of a token."""
 
     def __init__(
         self,
@@ -51,15 +54,25 @@ class TokenIssuer:
         cancelled: CancelledTokens,
         names: ShortNames,
         *,
+        groups: Renewable[UserGroups] | None = None,
         any_may_cancel: bool = False,
     ) -> None:
         self.keys = keys
+        self.groups = groups
         self._cancelled = cancelled
         self._names = names
-        self._rules = parse_proxy_users(settings.proxy_users)
-        self._administrators = frozenset(settings.administrators)
+        self._use(settings)
         self._lifetime_ms = int(settings.lifetime * 1000)
         self._any_may_cancel = any_may_cancel
+
+    def use(self, settings: TokensSection, auth_to_local: Sequence[str]) -> None:
+        """From now on, these say who may ask for whom, who may cancel, and what users are called. ConfigError."""
+        self._names.use(auth_to_local)
+        self._use(settings)
+
+    def _use(self, settings: TokensSection) -> None:
+        self._rules = parse_proxy_users(settings.proxy_users)
+        self._administrators = frozenset(settings.administrators)
 
     def issue(self, caller: Caller, owner: str, renewer: str) -> tuple[str, Identifier]:
         """A new token, as text, and what it says."""
@@ -103,7 +116,10 @@ class TokenIssuer:
 
     def why_over(self, token: Identifier, mark: bytes) -> str:
         """Why this token, with this digest, is good no more; empty: it is."""
-        if token.key not in self.keys.value:
+        return self._why_over(token, mark, self.keys.value)
+
+    def _why_over(self, token: Identifier, mark: bytes, keys: TokenKeys) -> str:
+        if token.key not in keys:
             return "a delegation token that was signed with another key"
         if _now_ms() > token.latest_ms:
             return f"the delegation token of {token.owner} has expired"
@@ -119,16 +135,16 @@ class TokenIssuer:
         return found, token.identifier
 
     def _checked(self, identifier: bytes) -> tuple[Identifier, bytes]:
-        found = parse_identifier(identifier)
-        why = self.why_over(found, digest(identifier))
+        found, keys = parse_identifier(identifier), self.keys.value
+        why = self._why_over(found, digest(identifier), keys)
         if why:
             raise NotAllowed(why)
-        return found, self.keys.value.password(identifier, found.key)
+        return found, keys.password(identifier, found.key)
 
     def _short(self, name: str) -> str:
         """A principal's short name; another name as it is."""
-        if len(name.encode()) > NAME_BYTES:
-            raise NotAllowed("a name that is too long")
+        if len(name.encode()) > NAME_BYTES or not name.isprintable():
+            raise NotAllowed("a name that is too long, or not a line of text")
         if "@" not in name and "/" not in name:
             return name
         try:
@@ -140,11 +156,17 @@ class TokenIssuer:
         return short
 
     def _check_proxy_user(self, caller: Caller, owner: str) -> None:
-        rules = [rule for rule in self._rules if rule.name == caller.user and owner in (rule.users or (owner,))]
+        rules = [rule for rule in self._rules if rule.name == caller.user and self._covers(rule, owner)]
         if not rules:
             raise NotAllowed(f"User: {caller.user} is not allowed to impersonate {owner}")
         if not any(not rule.networks or within(caller.address, rule.networks) for rule in rules):
             raise NotAllowed(f"Unauthorized connection for super-user: {caller.user} from IP {caller.address}")
+
+    def _covers(self, rule: ProxyUserRule, owner: str) -> bool:
+        """Is this one of its users?"""
+        if rule.anybody or owner in rule.users:
+            return True
+        return self.groups is not None and self.groups.value.has(rule.groups, owner)
 
 
 def _now_ms() -> int:

@@ -22,6 +22,7 @@ from hms_cache_proxy.security.principals import parse_principal
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.token_issuer import TokenIssuer
 from hms_cache_proxy.security.tokens import digest, identifier_of, parse_identifier
+from hms_cache_proxy.security.user_groups import read_groups
 from hms_cache_proxy.wire.sasl import Layers
 
 AT_ONCE: Final = 4  # steps of logins of one mechanism
@@ -42,8 +43,8 @@ class Mechanism(Protocol):
     name: str
     threads: ThreadPoolExecutor
     only_within_tls: bool
-    files: tuple[str, Renewable[Any]]
-    """What is made from files, and its name where they are followed."""
+    files: Mapping[str, Renewable[Any]]
+    """What is made from files, by its name where they are followed."""
 
     def begin(self) -> IncomingLogin:
         """For one connection."""
@@ -60,7 +61,7 @@ class KerberosMechanism:
 
     def __init__(self, acceptance: Acceptance) -> None:
         self._acceptance = acceptance
-        self.files: tuple[str, Renewable[Any]] = ("keytab", acceptance.keytab)
+        self.files: Mapping[str, Renewable[Any]] = {"keytab": acceptance.keytab}
         self.threads = ThreadPoolExecutor(AT_ONCE, "kerberos-clients")
 
     def begin(self) -> IncomingLogin:
@@ -89,7 +90,8 @@ class TokenMechanism:
     def __init__(self, issuer: TokenIssuer, layers: Layers) -> None:
         self.issuer = issuer
         self._layers = layers
-        self.files: tuple[str, Renewable[Any]] = ("token_keys", issuer.keys)
+        groups = {} if issuer.groups is None else {"groups": issuer.groups}
+        self.files: Mapping[str, Renewable[Any]] = {"token_keys": issuer.keys, **groups}
         self.threads = ThreadPoolExecutor(AT_ONCE, "token-clients")
 
     def begin(self) -> IncomingLogin:
@@ -112,7 +114,7 @@ class PasswordMechanism:
     def __init__(self, passwords: Renewable[Remembered], *, only_within_tls: bool) -> None:
         self._passwords = passwords
         self.only_within_tls = only_within_tls
-        self.files: tuple[str, Renewable[Any]] = ("passwords", passwords)
+        self.files: Mapping[str, Renewable[Any]] = {"passwords": passwords}
         self.threads = ThreadPoolExecutor(AT_ONCE, "passwords")
 
     def begin(self) -> IncomingLogin:
@@ -139,5 +141,12 @@ def offered(config: Config) -> list[Mechanism]:
 def _issuer(config: Config, acceptance: Acceptance) -> TokenIssuer:
     keys = token_keys.followed_keys(config.tokens.key_file, paths.token_key(config))
     cancelled = CancelledTokens(paths.cancelled_tokens(config))
-    any_may_cancel = "foreign_cancellations" not in config.security.block
-    return TokenIssuer(config.tokens, keys, cancelled, acceptance.names, any_may_cancel=any_may_cancel)
+    file = config.tokens.groups_file
+    return TokenIssuer(
+        config.tokens,
+        keys,
+        cancelled,
+        acceptance.names,
+        groups=Renewable(partial(read_groups, file), [file]) if file else None,
+        any_may_cancel="foreign_cancellations" not in config.security.block,
+    )

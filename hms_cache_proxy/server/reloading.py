@@ -16,7 +16,7 @@ import structlog
 
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.config.protection import ProtectionSection
+from hms_cache_proxy.config.changeable import changeable
 from hms_cache_proxy.config.sections import from_json
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -29,24 +29,26 @@ log = structlog.get_logger()
 
 
 class FollowedSettings:
-    """`apply` gets the section `[protection]` that is in force, if it is not that of `config`."""
+    """Each of `apply` gets a configuration with the changeable settings that are in force, if they are not those of
+    `config`."""
 
-    def __init__(self, config: Config, apply: Callable[[ProtectionSection], None]) -> None:
+    def __init__(self, config: Config, *apply: Callable[[Config], None]) -> None:
         self._file = paths.changed_settings(config)
-        self._now = config.protection
+        self._now = changeable(config)
         self._apply = apply
         self.look()
 
     def look(self) -> bool:
         """Read the file. Returns whether the settings have changed."""
         try:
-            found = from_json(self._file.read_bytes()).protection
+            found = changeable(from_json(self._file.read_bytes()))
         except FileNotFoundError:
             return False
         if found == self._now:
             return False
         self._now = found
-        self._apply(found)
+        for apply in self._apply:
+            apply(found)
         return True
 
 

@@ -29,6 +29,11 @@ class SaslService:
         self.tokens = next((one.issuer for one in self._mechanisms if isinstance(one, TokenMechanism)), None)
         self._limit_bytes = config.limits.max_message_bytes
 
+    def use(self, config: Config) -> None:
+        """The rules that a changed configuration has. ConfigError."""
+        if self.tokens is not None:
+            self.tokens.use(config.tokens, config.kerberos.auth_to_local)
+
     def start(self, hub: Hub, reloading: Reloading) -> Logins | PassedLogins:
         """Let clients in from now on."""
         logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading)
@@ -37,7 +42,8 @@ class SaslService:
 
     def _own_logins(self, hub: Hub, reloading: Reloading) -> Logins:
         for mechanism in self._mechanisms:
-            reloading.follow(*mechanism.files)
+            for what, kept in mechanism.files.items():
+                reloading.follow(what, kept)
         memory = hub.settings.room.budgets.memory
         logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory)
         hub.keep(logins.watch, "watch tokens")

@@ -114,7 +114,8 @@ def run(config: Config, index: int, listener: int) -> None:
         protected = _protected(config, recorded)
         if cache is not None:
             protected.forget = cache.dispatcher.forget
-        settings = FollowedSettings(config, protected.apply)
+        rules = [] if sasl is None else [sasl.use]
+        settings = FollowedSettings(config, lambda now: protected.apply(now.protection), *rules)
         member = Member(StatePage(paths.state(config)), index, config.workers)
         hub = _hub(config, protected, endpoints, member, metrics, budgets)
         hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)

@@ -176,6 +176,18 @@ LDAP = {
             "tokens.proxy_users: 'hive' is not a rule such as hive=*",
         ),
         (
+            {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive=%a|%"},
+            "tokens.proxy_users: 'hive=%a|%' is not a rule such as hive=*",
+        ),
+        (
+            {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive=%analysts"},
+            "tokens.groups_file: is required",
+        ),
+        (
+            {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive=*", "tokens.groups_file": "x"},
+            "tokens.groups_file: has no meaning",
+        ),
+        (
             {**UPSTREAM, "security.transports": "sasl", "tokens.proxy_users": "hive=*@nowhere"},
             "tokens.proxy_users: 'nowhere' does not appear to be an IPv4 or IPv6 network",
         ),

@@ -107,6 +107,26 @@ def test_who_may_ask_for_whom(place: Place) -> None:
     assert place.worker.logged("real_user=bob") or place.worker.logged('"real_user": "bob"')
 
 
+def test_who_may_ask_for_the_users_of_a_group(
+    place: Place, new_worker: Callable[..., Worker], scripted: ScriptedMetastore, tmp_path: Path
+) -> None:
+    """The file is followed; a rule of a group says nothing about others."""
+    file = tmp_path / "groups"
+    file.write_text("analysts:x:1000:carol\n")
+    tokens = {"proxy_users": ["bob=%analysts|dave", "alice=%none"], "groups_file": str(file)}
+    worker = new_worker(scripted.address, **place.realm.settings(), tokens=tokens)
+    own = place._replace(worker=worker, metastore=scripted)
+    assert digest.said(token_of(own, "bob", "carol"))[:3] == ("carol", "hive", "bob")
+    assert digest.said(token_of(own, "bob", "dave"))[:3] == ("dave", "hive", "bob")
+    with own.connected("alice") as alice, own.connected("bob") as bob:
+        assert "alice is not allowed to impersonate carol" in ask(alice, "get_delegation_token", "carol", "hive")
+        assert "not allowed to impersonate erin" in ask(bob, "get_delegation_token", "erin", "hive")
+        file.write_text("analysts:x:1000:erin\n")
+        assert worker.counted(1, "hms_proxy_reloads_total", what="groups")
+        assert "not allowed to impersonate carol" in ask(bob, "get_delegation_token", "carol", "hive")
+    assert digest.said(token_of(own, "bob", "erin"))[:3] == ("erin", "hive", "bob")
+
+
 def test_renewing_and_cancelling(place: Place) -> None:
     token = token_of(place, renewer="bob")
     other = token_of(place, "bob", renewer="nobody")

@@ -1,0 +1,68 @@
+"""Settings that change without a restart: what the supervisor reads again, and what a worker makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.config.protection import ProtectionSection
+from hms_cache_proxy.config.security import KerberosSection
+from hms_cache_proxy.config.tokens import TokensSection
+from hms_cache_proxy.processes.settings_reload import SettingsReload
+from hms_cache_proxy.security import token_keys
+from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
+from hms_cache_proxy.security.principals import ShortNames, parse_principal
+from hms_cache_proxy.security.token_issuer import Caller, NotAllowed, TokenIssuer
+from hms_cache_proxy.server.reloading import FollowedSettings
+
+RENAMING = r"RULE:[1:$1](alice)s/alice/carol/"
+
+
+def test_what_may_change_reaches_the_workers(tmp_path: Path) -> None:
+    config = Config(data_dir=str(tmp_path), tokens=TokensSection(key_file="secret"))
+    read = [config]
+    supervisor = SettingsReload(config, lambda: read[-1])
+    seen: list[Config] = []
+    worker = FollowedSettings(config, seen.append)
+    assert not worker.look()
+    tokens = TokensSection(proxy_users=("hive=bob",), administrators=("root",), key_file="other", lifetime=60)
+    kerberos = KerberosSection(auth_to_local=(RENAMING,), keytab="other")
+    read.append(replace(config, tokens=tokens, kerberos=kerberos, protection=ProtectionSection(read_only=True)))
+    supervisor.again()
+    assert worker.look() and not worker.look()
+    (now,) = seen
+    assert now.tokens == TokensSection(proxy_users=("hive=bob",), administrators=("root",)), "the rest needs a restart"
+    assert now.kerberos == KerberosSection(auth_to_local=(RENAMING,)) and now.protection.read_only
+    read.append(replace(read[-1], kerberos=KerberosSection(auth_to_local=("RULE:[1:$1",))))
+    supervisor.again()
+    assert not worker.look(), "a rule that is wrong changes nothing"
+    later: list[Config] = []
+    FollowedSettings(config, later.append)
+    assert later == seen, "a worker that starts later has them, too"
+    read.append(config)
+    supervisor.again()
+    assert worker.look() and seen[-1].tokens.proxy_users == () and not seen[-1].protection.read_only
+
+
+def test_rules_of_tokens_change(tmp_path: Path) -> None:
+    names = ShortNames(["DEFAULT"], "R", key="rules")
+    keys = token_keys.followed_keys("", tmp_path / "key")
+    issuer = TokenIssuer(TokensSection(), keys, CancelledTokens(tmp_path / "cancelled"), names)
+    hive = Caller("hive", "127.0.0.1", False)
+    assert _refused(issuer, hive, "bob") == "User: hive is not allowed to impersonate bob"
+    issuer.use(TokensSection(proxy_users=("hive=bob",)), [RENAMING])
+    assert issuer.issue(hive, "bob", "yarn")[1].owner == "bob"
+    assert names.of(parse_principal("alice@R")) == "carol" and names.of(parse_principal("bob@R")) is None
+    issuer.use(TokensSection(), ["DEFAULT"])
+    assert _refused(issuer, hive, "bob") == "User: hive is not allowed to impersonate bob"
+    assert names.of(parse_principal("alice@R")) == "alice"
+    assert "not a line of text" in _refused(issuer, hive, "hive\n"), "it would be logged, and be a header"
+
+
+def _refused(issuer: TokenIssuer, caller: Caller, owner: str) -> str:
+    try:
+        issuer.issue(caller, owner, "yarn")
+    except NotAllowed as refused:
+        return str(refused)
+    raise AssertionError("there is a token")
