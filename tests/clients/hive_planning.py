@@ -28,7 +28,6 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.objects import (
-    BATCH,
     ORC,
     create_database,
     create_table,
@@ -45,6 +44,8 @@ KEYS: Final = (("ds", "string"), ("store", "int"))
 STORES: Final = 4
 LAST: Final = date(2024, 12, 31)
 MANY: Final = 10_000
+AT_ONCE: Final = 200
+"""Partitions in a call: few enough for its timeout on a machine that has no time."""
 ROUNDS: Final = 2
 STATISTICS: Final = {"numFiles": "1", "numRows": "100", "rawDataSize": "4000", "totalSize": "1000"}
 """Without these Hive looks at the files of each partition."""
@@ -76,8 +77,8 @@ def create(metastore: Metastore, count: int) -> None:
         outside = create_table(client, table("planned", "outside", COLUMNS, KEYS, formats=ORC))
         acid = create_transactional_table(client, "planned", "acid", COLUMNS, KEYS)
         rows = list(values(count))
-        for begin in range(0, count, BATCH):
-            some = rows[begin : begin + BATCH]
+        for begin in range(0, count, AT_ONCE):
+            some = rows[begin : begin + AT_ONCE]
             client.add_partitions([partition(outside, row, STATISTICS) for row in some])
             in_transaction(client, acid, partial(_add, client, acid, some))
 
