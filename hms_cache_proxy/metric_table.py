@@ -102,8 +102,8 @@ TABLE: tuple[Metric, ...] = (
         ("what", "result"),
         "worker",
         "Files of `certificate`, `upstream_ca`, `keytab`, `token_keys`, `groups`, `passwords` or `jwks` that were"
-        " loaded again, because they had changed or at SIGHUP, reads of `jwks` at a URL, and `settings` that were changed at"
-        " SIGHUP: loaded, or failed (the old ones stay).",
+        " loaded again, because they had changed or at SIGHUP, reads of `jwks` at a URL, and `settings` that were"
+        " changed at SIGHUP: loaded, or failed (the old ones stay).",
     ),
     Metric(
         "hms_proxy_limits_broken_total",
