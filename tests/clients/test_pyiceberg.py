@@ -34,6 +34,8 @@ SUITE_S = 300
 APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=24, all=150, every=1000)))
 APPENDS_ANYWHERE = int(os.environ.get("FLEET_APPENDS", by_tier(test=24, all=48, every=1000)))
 TABLES = 4
+APPENDS_OF_A_TABLE = 50
+"""PyIceberg copies all of a table's snapshots some twenty times for one append."""
 
 
 @pytest.fixture(scope="session")
@@ -165,22 +167,26 @@ def test_no_lost_commits(
 
 
 class AnyProxy:
-    """In the place of a catalog's client: every single call goes through one of these, at random."""
+    """In the place of a catalog's client: every single call goes through one of these, at random, which is connected
+    for its first call."""
 
     def __init__(self, clients: Sequence[Any]) -> None:
         self._clients = clients
-        self._open: list[Any] = []
+        self._open: dict[int, Any] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> AnyProxy:
-        self._open = [self._stack.enter_context(client) for client in self._clients]
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._open.clear()
         self._stack.close()
 
     def __getattr__(self, method: str) -> Any:
-        return getattr(random.choice(self._open), method)
+        number = random.randrange(len(self._clients))
+        if number not in self._open:
+            self._open[number] = self._stack.enter_context(self._clients[number])
+        return getattr(self._open[number], method)
 
 
 def anywhere(proxies: Sequence[Proxy], warehouse: Path) -> HiveCatalog:
@@ -190,9 +196,10 @@ def anywhere(proxies: Sequence[Proxy], warehouse: Path) -> HiveCatalog:
     return catalogs[0]
 
 
-def append_anywhere(proxies: Sequence[Proxy], warehouse: Path, number: int) -> None:
+def append_anywhere(proxies: Sequence[Proxy], warehouse: Path, number: int, tables: int) -> None:
+    """Every table has two writers at a time."""
     for _ in range(200):
-        table = anywhere(proxies, warehouse).load_table(("fleet", f"t{number % TABLES}"))
+        table = anywhere(proxies, warehouse).load_table(("fleet", f"t{number // 2 % tables}"))
         try:
             return table.append(pa.table({"n": pa.array([number], pa.int64())}))
         except (CommitFailedException, WaitingForLockException):
@@ -208,14 +215,14 @@ def append_anywhere(proxies: Sequence[Proxy], warehouse: Path, number: int) -> N
 def test_every_call_through_any_proxy_of_a_fleet(bed: Bed, new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
     """Eight writers. Nothing is lost, and no call finds a table missing that another proxy has just made or changed
     (NoSuchTableError would end the test)."""
-    proxies = fleet(new_proxy, bed.shared("embedded"), 3)
+    proxies, tables = fleet(new_proxy, bed.shared("embedded"), 3), max(TABLES, APPENDS_ANYWHERE // APPENDS_OF_A_TABLE)
     anywhere(proxies, tmp_path).create_namespace("fleet")
-    for index in range(TABLES):
+    for index in range(tables):
         anywhere(proxies, tmp_path).create_table(("fleet", f"t{index}"), pa.schema([pa.field("n", pa.int64())]))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: append_anywhere(proxies, tmp_path, number), range(APPENDS_ANYWHERE)))
+        list(pool.map(lambda number: append_anywhere(proxies, tmp_path, number, tables), range(APPENDS_ANYWHERE)))
     found: list[int] = []
-    for index in range(TABLES):
+    for index in range(tables):
         table = anywhere(proxies, tmp_path).load_table(("fleet", f"t{index}"))
         found += table.scan().to_arrow()["n"].to_pylist()
     assert sorted(found) == list(range(APPENDS_ANYWHERE))
