@@ -31,16 +31,17 @@ DATABASE: Final = "looks"
 SESSION: Final = "session"
 CONNECTIONS: Final = (1, 16, 64)
 HEAD: Final = [
-    *("connections", "a read waits for a look", "reads a second / `session`", "looks a second"),
-    *("hits", "reads a second, `session`"),
+    *("connections", "a read waits for a look", "reads a second / `session`", "CPU of a read / `session`"),
+    *("looks a second", "hits", "reads a second, `session`"),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One proxy under load; `looks`: a second."""
+    """One proxy under load; `looks`: a second; `cpu_us`: of its worker and its follower, for one read."""
 
     rps: float
+    cpu_us: float
     looks: float
     hits: float
 
@@ -48,11 +49,13 @@ class Round:
 def load(generator: Path, proxy: Proxy, connections: int, seconds: float) -> Round:
     before, looks, began_s = proxy.requests(), _looks(proxy), time.monotonic()
     message = encode_call("get_table", DATABASE, "t")
-    result = measure(generator, Measured("", proxy.port), [message], Load(connections, seconds, warm=connections))
+    children = proxy.children()
+    under = Measured("", proxy.port, (*children["worker"], *children["follower"]))
+    result = measure(generator, under, [message], Load(connections, seconds, warm=connections))
     looked, took_s = _looks(proxy) - looks, time.monotonic() - began_s
     found = {key: count - before.get(key, 0) for key, count in proxy.requests().items() if key[0] == "get_table"}
     hits = sum(count for (_, how, _), count in found.items() if how == "hit")
-    return Round(result.rps, looked / took_s, hits / sum(found.values()))
+    return Round(result.rps, result.cpu_us, looked / took_s, hits / sum(found.values()))
 
 
 def _looks(proxy: Proxy) -> float:
@@ -107,6 +110,7 @@ def main() -> None:
 def _figures(rounds: list[dict[str, Round]], name: str) -> list[Any]:
     return [
         median(one[name].rps / one[SESSION].rps for one in rounds),
+        median(one[name].cpu_us / one[SESSION].cpu_us for one in rounds),
         median(one[name].looks for one in rounds),
         f"{median(one[name].hits for one in rounds):.1%}",
         median(one[SESSION].rps for one in rounds),
