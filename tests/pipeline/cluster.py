@@ -20,7 +20,9 @@ from tests.testbed.processes import free_port, wait_until
 
 STARTED_S = 180.0
 MEMORY = "512m"
-EXECUTORS = artifacts.PackageSet("spark-executors", ("SQLAlchemy", "psycopg2-binary", "thrift", "lmdb", "pyarrow"))
+EXECUTORS = artifacts.PackageSet(
+    "spark-executors", ("SQLAlchemy", "psycopg2-binary", "thrift", "lmdb", "pyarrow", "structlog")
+)
 """What the tasks import, as docs/pipeline.md says."""
 
 

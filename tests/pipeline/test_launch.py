@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,22 @@ from click.testing import CliRunner
 from hms_cache_proxy.cli.main import commands
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.pipeline import launch
+from tests.pipeline.cluster import EXECUTORS
+
+PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+EXECUTOR = """
+import sys
+from importlib.metadata import packages_distributions
+given = set(sys.argv[1:])
+missing = {name for name, found in packages_distributions().items() if not given.intersection(found)}
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+sys.meta_path.insert(0, Missing())
+import hms_cache_proxy.pipeline.decoded, hms_cache_proxy.pipeline.tasks, pyarrow.parquet, psycopg2
+"""
+"""Imports what tasks import, where only the given packages are installed."""
 
 VARIABLES = ("MASTER", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_API_MODE")
 
@@ -76,6 +93,14 @@ def test_spark_connect_is_refused(
         monkeypatch.setenv(*variable)
     with pytest.raises(ConfigError, match="Spark Connect is not supported"):
         launch.refuse_connect(master, options)
+
+
+def test_what_executors_need_is_documented() -> None:
+    needed = ("hms-cache-proxy", "typing_extensions", *EXECUTORS.requirements)
+    ended = subprocess.run([sys.executable, "-c", EXECUTOR, *needed], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    (sentence,) = re.findall(r"must be installed in the executors' Python:(.*?)\.", PAGE.read_text(), re.DOTALL)
+    assert {*EXECUTORS.requirements, "PyMySQL"} == set(re.findall(r"`(.+?)`", sentence))
 
 
 def test_the_zip_is_the_package(tmp_path: Path) -> None:
