@@ -1,10 +1,13 @@
 """`audit`: compares the cache of a running proxy with the database, object by object, as of one event.
 
-    an exported snapshot of the database at event E -> a copy of the cache, made when its cursor is at E -> lists, by
-    the driver -> tables and partitions, by Spark tasks -> differences
+    a snapshot of the database at event E -> a copy of the cache, made when its cursor is at E -> lists, by the driver
+    -> tables and partitions, in rounds of tasks -> differences
 
 Job: this sequence. The proxy keeps running: its cache is copied in one read transaction of LMDB. Must not know: how
 objects are compared. Runs on the proxy's machine, under an account that may read its data directory.
+
+Only PostgreSQL can show one state to several connections, so only there the tasks are Spark's. Elsewhere they run in
+this process, on the one connection of the snapshot.
 
 Owner: the driver's process.
 """
@@ -18,8 +21,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache.entries import DatabaseEntry, TableEntry
@@ -29,63 +33,41 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import AuditError, CacheError
-from hms_cache_proxy.pipeline.compare import (
-    COLUMNS,
-    DIFFERENT,
-    EXTRA,
-    MISSING,
-    Copy,
-    Difference,
-    compare_partitions,
-    compare_tables,
-    text,
-)
-from hms_cache_proxy.pipeline.progress import JobReport
+from hms_cache_proxy.pipeline.audit_plan import ROUND_COST, AuditPlan
+from hms_cache_proxy.pipeline.audit_progress import AuditProgress, AuditResult
+from hms_cache_proxy.pipeline.compare import Copy, compare_partitions, compare_tables
+from hms_cache_proxy.pipeline.findings import DIFFERENT, EXTRA, MISSING, Difference, FindingsSink, TaskResult, text
+from hms_cache_proxy.pipeline.progress import JobReport, reported
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
-from hms_cache_proxy.pipeline.session import data_frame, phase
-from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, SnapshotSource
-from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.pipeline.rounds import COST, rounds
+from hms_cache_proxy.pipeline.session import RunTasks, in_process, phase
+from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, HeldSnapshot, SnapshotSource
 from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ATTEMPTS: Final = 30
 AT_EVENT_S: Final = 10.0
 """How long the cache may take to reach the database's event."""
 
 PAUSE_S: Final = 0.002
-SHOWN: Final = 1000
-"""Differences that are listed in the result; all are in the Parquet files."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditResult:
-    """The result. `compared`: objects by kind; `not_loaded`: tables that are listed but relayed, by reason."""
-
-    event_id: int
-    compared: dict[str, int]
-    not_loaded: dict[str, int]
-    differences: int
-    by_field: dict[str, int]
-    shown: list[Difference]
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit. `out`: URI of a directory for the differences, or empty; `report` gets the progress."""
+    """One audit. `run_tasks`: on Spark, with at most so many `connections` at once (PostgreSQL only), or in this
+    process; `report` gets the progress."""
 
-    spark: SparkSession
-    config: Config
-    out: str
+    plan: AuditPlan
     connections: int
     report: JobReport
+    run_tasks: RunTasks = in_process
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
 
     def run(self) -> AuditResult:
-        """Compare everything. Raises StoreError, CacheError, AuditError."""
-        if self.out and Place(self.out).names():
-            raise AuditError(f"{self.out} is not empty: --out must name a new directory")
+        """Compare what is in the plan. Raises StoreError, CacheError, AuditError."""
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             return self._of(store)
@@ -93,21 +75,25 @@ class Audit:
             store.close()
 
     def _of(self, store: SqlStore) -> AuditResult:
+        progress = self.plan.progress(store.identity)
         directory = self._beside_the_cache()
         try:
             for _ in range(ATTEMPTS):
                 with store.snapshot() as snapshot:
-                    exported = store.database.export_snapshot()
-                    if exported is None:
-                        raise AuditError(
-                            "an audit needs PostgreSQL: other databases cannot share one snapshot between connections"
-                        )
+                    source = self._source(store, snapshot)
                     if self._copied(directory, snapshot):
-                        source = SnapshotSource(self.config.store_url, exported)
-                        return self._compared(store, snapshot, source, Copy(str(directory)))
+                        return self._compared(store, snapshot, source, Copy(str(directory)), progress)
             raise AuditError(f"the cache and the database were never at the same event in {ATTEMPTS} attempts")
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _source(self, store: SqlStore, snapshot: SqlSnapshot) -> SnapshotSource | HeldSnapshot:
+        if self.run_tasks is in_process:
+            return HeldSnapshot(snapshot)
+        exported = store.database.export_snapshot()
+        if exported is None:
+            raise AuditError("only PostgreSQL can show one state to several connections: use --connections 1")
+        return SnapshotSource(self.config.store_url, exported)
 
     def _beside_the_cache(self) -> Path:
         """A directory for a copy of the cache. Raises AuditError if there is no cache, or no room for a directory."""
@@ -151,40 +137,53 @@ class Audit:
         self.report.tell(f"cache at event {meta.cursor}, database at {snapshot.event_id}")
         return meta.cursor == snapshot.event_id and not meta.held
 
-    def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: SnapshotSource, copy: Copy) -> AuditResult:
+    def _compared(
+        self,
+        store: SqlStore,
+        snapshot: SqlSnapshot,
+        source: SnapshotSource | HeldSnapshot,
+        copy: Copy,
+        progress: AuditProgress,
+    ) -> AuditResult:
+        sample, sink = self.plan.sample, FindingsSink(self.plan.out)
+        progress.at(snapshot.event_id)
         with copy.snapshot() as cache:
             if cache.identity != store.identity:
                 raise AuditError("the cache is of another database than store_url")
-            listed = [*self._databases(cache, snapshot), *self._lists(cache, snapshot)]
             loaded = self._loaded(cache)
-            listed += self._emptied(loaded, snapshot)
-            counts = cache.meta
-            missing = Counter(reason for _, reason in Inventory(cache).lacking())
+            if not progress.lists_compared:
+                progress.lists_done(self._listed(cache, snapshot, loaded, sink))
         stretches = table_stretches(snapshot, snapshot.database_names(), self.config.selection)
-        counted = {"databases": counts.databases, "tables": counts.tables, "partitions": counts.partitions}
         with phase("tables", self.report, AuditError):
-            tables = self._frame(tasks(stretches, self.connections), partial(compare_tables, source, copy))
+            left = progress.tables_left(sample.tables(stretches))
+            self._rounds("tables", left, partial(compare_tables, source, copy, sink), progress.tables_done)
         with phase("partitions", self.report, AuditError):
             partitioned = partition_stretches(store, snapshot, _in_order(stretches, loaded))
-            lists = tasks(partitioned, self.connections)
-            parts = self._frame(lists, partial(compare_partitions, source, copy))
-        with phase("differences", self.report, AuditError):
-            everything = self._frame([listed], iter).unionAll(tables).unionAll(parts).cache()
-            return self._result(snapshot.event_id, counted, missing, everything)
+            parts = progress.partitions_left(sample.partitions(partitioned))
+            self._rounds("partitions", parts, partial(compare_partitions, source, copy, sink), progress.partitions_done)
+        return progress.end()
 
-    def _result(
-        self, event_id: int, counted: dict[str, int], missing: Counter[str], everything: DataFrame
-    ) -> AuditResult:
-        by_field = {
-            " ".join(part for part in row[:3] if part): row["count"]
-            for row in everything.groupBy("kind", "difference", "field").count().collect()
-        }
-        if self.out:
-            everything.write.parquet(self.out)
-        shown = [Difference(*row) for row in everything.limit(SHOWN).collect()]
-        return AuditResult(event_id, counted, dict(missing), sum(by_field.values()), by_field, shown)
+    def _rounds(
+        self,
+        kind: str,
+        stretches: Sequence[Any],
+        compare: Callable[[Any], TaskResult],
+        done: Callable[[Sequence[Any], Sequence[TaskResult]], None],
+    ) -> None:
+        cost = ROUND_COST if self.run_tasks is in_process else COST * self.connections
+        for some in reported(self.report, kind, rounds(stretches, cost) if stretches else []):
+            done(some, self.run_tasks(tasks(some, self.connections), compare))
 
     # --- compared by the driver
+
+    def _listed(
+        self, cache: CacheSnapshot, snapshot: SqlSnapshot, loaded: dict[TableKey, TableEntry], sink: FindingsSink
+    ) -> TaskResult:
+        """Databases, what only the cache has, and what it has not."""
+        found = chain(self._databases(cache, snapshot), self._lists(cache, snapshot), self._emptied(loaded, snapshot))
+        not_loaded = Counter(reason for _, reason in Inventory(cache).lacking())
+        compared = Counter(databases=len(snapshot.database_names()))
+        return sink.collect(found, TaskResult(compared, not_loaded))
 
     @staticmethod
     def _databases(cache: CacheSnapshot, snapshot: SqlSnapshot) -> Iterator[Difference]:
@@ -225,9 +224,6 @@ class Audit:
             if not count:
                 catalog, database, name = map(text, some[table_id])
                 yield Difference("partition", catalog, database, name, None, EXTRA, "all")
-
-    def _frame(self, lists: Sequence[Any], compare: Callable[[Any], Iterator[Any]]) -> DataFrame:
-        return data_frame(self.spark, COLUMNS, lists, compare)
 
 
 def _in_order(stretches: Sequence[TableStretch], loaded: dict[TableKey, TableEntry]) -> list[Partitioned]:

@@ -1,21 +1,23 @@
 """One task of an audit: compares objects of the database with those in a copy of the cache.
 
-Job: find the differences in one stretch of the catalog, as rows. Objects are decoded and compared field by field,
-including which fields are set. What the cache lists as not loaded is not a difference: it is relayed. Must not know:
-Spark, the driver.
+Job: find the differences in some stretches of the catalog. Objects are decoded and compared field by field, including
+which fields are set. What the cache lists as not loaded is not a difference: it is relayed. Must not know: Spark, the
+driver.
 
 Not compared: lists of write ids. They change without an event, and every request that uses one proves it again.
 
-Owner: a Python worker of Spark on the proxy's own machine; a connection, and the copy of the cache, read-only.
+Owner: a Python worker of Spark on the proxy's own machine, or the driver's process; a connection, and the copy of the
+cache, read-only.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hms_cache_proxy.cache.entries import Absent, TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
@@ -24,38 +26,17 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.follower.constraints import cached_form
+from hms_cache_proxy.pipeline.findings import DIFFERENT, EXTRA, MISSING, Difference, FindingsSink, TaskResult, text
 from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
-from hms_cache_proxy.pipeline.tasks import SnapshotSource, records
+from hms_cache_proxy.pipeline.tasks import HeldSnapshot, SnapshotSource, records
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
+from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord
 from hms_cache_proxy.wire import spec
 
 COMPARED_AT_ONCE: Final = 5_000
 """Partitions that are assembled in memory at once."""
 
-COLUMNS: Final = {
-    **dict.fromkeys(("kind", "catalog", "database", "table", "partition", "difference", "field"), "string"),
-    "cached": "binary",
-    "stored": "binary",
-}
-"""The columns of a row: `difference` is missing (from the cache), extra or different; `field` says which field."""
-
-MISSING, EXTRA, DIFFERENT = "missing", "extra", "different"
 _PARTITION: Final = "Partition"
-
-
-class Difference(NamedTuple):
-    """One row; `cached` and `stored` are the two values, if they are bytes."""
-
-    kind: str
-    catalog: str
-    database: str
-    table: str | None
-    partition: str | None
-    difference: str
-    field: str | None = None
-    cached: bytes | None = None
-    stored: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +57,36 @@ class Copy:
                 reader.close()
 
 
-def text(value: bytes) -> str:
-    """A name as it is shown."""
-    return value.decode("utf-8", "replace")
-
-
-def compare_tables(source: SnapshotSource, copy: Copy, stretches: Sequence[TableStretch]) -> Iterator[tuple[Any, ...]]:
+def compare_tables(
+    source: SnapshotSource | HeldSnapshot, copy: Copy, sink: FindingsSink, stretches: Sequence[TableStretch]
+) -> TaskResult:
     """The differences of the tables that the database has."""
+    result = TaskResult()
     with source.snapshot() as snapshot, copy.snapshot() as cache:
-        for stretch in stretches:
-            found = snapshot.tables(*stretch.database, [table.name for table in stretch.tables if table.admitted])
-            for record in found.values():
-                yield from _table(cache, record)
+        return sink.collect(_of_tables(snapshot, cache, stretches, result.compared), result)
 
 
-def _table(cache: CacheSnapshot, record: TableRecord) -> Iterator[Difference]:
+def _of_tables(
+    snapshot: Snapshot, cache: CacheSnapshot, stretches: Sequence[TableStretch], compared: Counter[str]
+) -> Iterator[Difference]:
+    for stretch in stretches:
+        found = snapshot.tables(*stretch.database, [table.name for table in stretch.tables if table.admitted])
+        for record in found.values():
+            entry = cache.table(record.catalog, record.database, record.name)
+            if isinstance(entry, TableEntry) and entry.body is None:
+                continue  # not loaded
+            compared["tables"] += 1
+            yield from _table(cache, entry, record)
+
+
+def _table(cache: CacheSnapshot, entry: TableEntry | Absent | None, record: TableRecord) -> Iterator[Difference]:
     place = "table", text(record.catalog), text(record.database), text(record.name), None
-    entry = cache.table(record.catalog, record.database, record.name)
     if entry is None or isinstance(entry, Absent):
         yield Difference(*place, MISSING)
         return
-    if entry.body is None:
-        return
+    assert entry.body is not None, "it is loaded"
     if entry.body != record.body:
-        for name in _fields("Table", entry.body, record.body):
+        for name in differing("Table", entry.body, record.body):
             yield Difference(*place, DIFFERENT, name, entry.body, record.body)
     for name in ("table_id", "table_type", "transactional", "materialized_view", "partition_keys", "location"):
         if getattr(entry, name) != getattr(record, name):
@@ -111,22 +98,30 @@ def _table(cache: CacheSnapshot, record: TableRecord) -> Iterator[Difference]:
 
 
 def compare_partitions(
-    source: SnapshotSource, copy: Copy, stretches: Sequence[PartitionStretch]
-) -> Iterator[tuple[Any, ...]]:
+    source: SnapshotSource | HeldSnapshot, copy: Copy, sink: FindingsSink, stretches: Sequence[PartitionStretch]
+) -> TaskResult:
     """The differences of the partitions of partitioned tables."""
+    result = TaskResult()
     with source.snapshot() as snapshot, copy.snapshot() as cache:
-        for stretch in stretches:
-            for table in stretch.tables:
-                entry = cache.table(table.catalog, table.database, table.name)
-                record = snapshot.tables(table.catalog, table.database, [table.name])[table.name]
-                assert isinstance(entry, TableEntry), "a table that the driver has found in the cache"
-                whole = replace(table, full_acid=record.full_acid)
-                try:
-                    found = list(records(snapshot, whole, stretch.after, stretch.until))
-                except Unfit:
-                    yield Difference(*_place(table, None), DIFFERENT, "unfit")
-                    continue
-                yield from _partitions(cache, entry, table, found, stretch)
+        return sink.collect(_of_partitions(snapshot, cache, stretches, result.compared), result)
+
+
+def _of_partitions(
+    snapshot: Snapshot, cache: CacheSnapshot, stretches: Sequence[PartitionStretch], compared: Counter[str]
+) -> Iterator[Difference]:
+    for stretch in stretches:
+        for table in stretch.tables:
+            entry = cache.table(*table.key)
+            record = snapshot.tables(table.catalog, table.database, [table.name])[table.name]
+            assert isinstance(entry, TableEntry), "a table that the driver has found in the cache"
+            whole = replace(table, full_acid=record.full_acid)
+            try:
+                found = list(records(snapshot, whole, stretch.after, stretch.until))
+            except Unfit:
+                yield Difference(*_place(table, None), DIFFERENT, "unfit")
+                continue
+            compared["partitions"] += len(found)
+            yield from _partitions(cache, entry, table, found, stretch)
 
 
 def _partitions(
@@ -161,8 +156,8 @@ def _slice(
             tail = (record.sd_tail, record.sd_tail_single, record.sd_tail_filter)[variant]
             if variant is not Variant.LIST and tail is None and cached == listed:
                 continue
-            stored = _assembled(owner, record, record.sd_tail if tail is None else tail)
-            for field in _fields(_PARTITION, cached, stored):
+            stored = assembled(owner, record, record.sd_tail if tail is None else tail)
+            for field in differing(_PARTITION, cached, stored):
                 yield Difference(*place, DIFFERENT, field, cached, stored)
         if entry.statistics_of_partitions and tuple(statistics.get(record.name, ())) != record.statistics:
             yield Difference(*place, DIFFERENT, "statistics")
@@ -187,14 +182,14 @@ def _place(table: Partitioned, name: bytes | None) -> tuple[str, str, str, str, 
     return "partition", text(table.catalog), text(table.database), text(table.name), partition
 
 
-def _assembled(owner: TableNames, record: PartitionRecord, sd_tail: bytes) -> bytes:
+def assembled(owner: TableNames, record: PartitionRecord, sd_tail: bytes) -> bytes:
     """The Partition as the metastore returns it."""
     sd = record.sd_head + encode.string_field(2, record.location) + sd_tail if record.sd_head else b""
     own = record.values + owner.fields() + record.times + sd
     return own + record.parameters + record.tail + encode.STOP
 
 
-def _fields(struct: str, cached: bytes, stored: bytes) -> list[str]:
+def differing(struct: str, cached: bytes, stored: bytes) -> list[str]:
     """The fields in which two structs differ; `bytes` if one of them cannot be decoded, or not to its end."""
     kind = spec.struct(struct)
     try:

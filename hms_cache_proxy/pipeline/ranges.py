@@ -15,7 +15,8 @@ from typing import Final, Protocol, TypeVar
 from sqlalchemy import bindparam, func, literal_column, select
 
 from hms_cache_proxy.config.selection import Selection
-from hms_cache_proxy.store.protocol import DatabaseKey, Snapshot
+from hms_cache_proxy.pipeline.progress import Sized
+from hms_cache_proxy.store.protocol import DatabaseKey, Snapshot, TableKey
 from hms_cache_proxy.store.sql.store import SqlStore
 
 TABLES_PER_STRETCH: Final = 100
@@ -64,6 +65,10 @@ class Partitioned:
     table_id: int
     full_acid: bool
 
+    @property
+    def key(self) -> TableKey:
+        return self.catalog, self.database, self.name
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionStretch:
@@ -84,11 +89,8 @@ class PartitionStretch:
         return self.partitions + len(self.tables) * TABLE_COST
 
 
-class _Costs(Protocol):
-    """`size`: number of objects; `cost`: their cost, in partitions."""
-
-    @property
-    def size(self) -> int: ...
+class _Costs(Sized, Protocol):
+    """`cost`: of its objects, in partitions."""
 
     @property
     def cost(self) -> int: ...

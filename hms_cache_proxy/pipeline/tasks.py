@@ -49,6 +49,18 @@ class SnapshotSource:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldSnapshot:
+    """The snapshot of whoever runs the tasks in its own process, one after the other."""
+
+    held: Snapshot
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """It stays open."""
+        yield self.held
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """Where a round's files go: the snapshot's URI, and the directory in it."""
 
@@ -121,6 +133,13 @@ def records(
     owner = TableRecord(
         table.catalog, table.database, table.name, table.table_id, b"", b"", False, False, (), None, table.full_acid
     )
+    return records_of(snapshot, owner, after, until)
+
+
+def records_of(
+    snapshot: Snapshot, owner: TableRecord, after: bytes | None, until: bytes | None
+) -> Iterator[PartitionRecord]:
+    """The same of a table's record, of which a store over Thrift needs the partition keys, too."""
     while True:
         found = snapshot.partitions(owner, after=after, limit=PARTITIONS_PER_STRETCH)
         for record in found:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.pipeline.compare import Difference
+from hms_cache_proxy.pipeline.findings import Difference
 from hms_cache_proxy.wire import spec
 
 STRUCTS: Final = {"database": "Database", "table": "Table", "partition": "Partition"}

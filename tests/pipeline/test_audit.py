@@ -18,8 +18,11 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import paths
 from hms_cache_proxy.errors import AuditError
-from hms_cache_proxy.pipeline.audit import Audit, AuditResult
+from hms_cache_proxy.pipeline.audit import Audit
+from hms_cache_proxy.pipeline.audit_plan import AuditPlan
+from hms_cache_proxy.pipeline.audit_progress import AuditResult
 from hms_cache_proxy.pipeline.progress import LineReport
+from hms_cache_proxy.pipeline.session import on
 from hms_cache_proxy.store.protocol import Constraints
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower.harness import Followed
@@ -34,7 +37,7 @@ MAIN = (b"hive", b"shapes_main")
 
 
 def audit(spark: SparkSession, followed: Followed, out: str = "") -> AuditResult:
-    return Audit(spark, followed.config, out, 2, LineReport(print)).run()
+    return Audit(AuditPlan(followed.config, out), 2, LineReport(print), on(spark)).run()
 
 
 def test_nothing_while_it_changes(world: World, spark: SparkSession, follow: Follow) -> None:

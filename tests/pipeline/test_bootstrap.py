@@ -16,7 +16,9 @@ import pytest
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.errors import AuditError
 from hms_cache_proxy.pipeline.audit import Audit
+from hms_cache_proxy.pipeline.audit_plan import AuditPlan
 from hms_cache_proxy.pipeline.progress import LineReport
+from hms_cache_proxy.pipeline.session import on
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.follower.harness import Comparison, Followed
@@ -114,8 +116,10 @@ def test_changes_while_it_is_built_on_mariadb(
     same(prewarmed, filled)
     assert not made.exact and made.before < made.after
     assert bootstrapped(filled)["event_id"] == made.before and filled.report()["last_reset"] is None
-    with pytest.raises(AuditError, match="needs PostgreSQL"):
-        Audit(spark, filled.config, "", 1, LineReport(print)).run()
+    with pytest.raises(AuditError, match="only PostgreSQL can show one state to several connections"):
+        Audit(AuditPlan(filled.config), 2, LineReport(print), on(spark)).run()
+    found = Audit(AuditPlan(filled.config), 1, LineReport(print)).run()
+    assert not found.differences and found.compared["partitions"] > 100, found
     assert not list(Path(filled.config.data_dir).glob("audit-*"))
 
 
