@@ -45,6 +45,7 @@ public final class Conditions {
     PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     System.setOut(System.err);
     SessionState.setCurrentSessionState(new SessionState(new HiveConf()));
+    SessionState.get().setupQueryCurrentTimestamp(); // for current_date and the like
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       Condition condition = JSON.fromJson(line, Condition.class);

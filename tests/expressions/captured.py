@@ -1,8 +1,8 @@
 """Expressions of Hive's planner, and what a Hive 4.2.0 metastore over PostgreSQL answered.
 
 Job: read `captured.json.xz`, and write an expression as Hive does. `vectors`: 591 different ones that HiveServer2 4.0.1
-and 4.2.0 sent; `mutated`: 81 with bytes changed, and the filter that Hive's own classes make of them; `tables`: keys
-and names of partitions. Must not know: readers.
+and 4.2.0 sent, and 294 that 4.2.0's planner wrote (capture.py); `mutated`: 81 with bytes changed, and the filter that
+Hive's own classes make of them; `tables`: keys and names of partitions. Must not know: readers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import lzma
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -36,6 +36,7 @@ from hms_cache_proxy.expressions.tree import (
     Same,
 )
 
+_FILE = Path(__file__).with_name("captured.json.xz")
 _SUFFIX = {"tinyint": "Y", "smallint": "S", "bigint": "L", "double": "D"}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -62,7 +63,7 @@ class CapturedTable:
 
 @cache
 def _everything() -> dict[str, Any]:
-    with lzma.open(Path(__file__).with_name("captured.json.xz")) as file:
+    with lzma.open(_FILE) as file:
         found: dict[str, Any] = json.load(file)
     return found
 
@@ -74,6 +75,17 @@ def vectors() -> list[Captured]:
         Captured(hive, table, base64.b64decode(text), as_filter, selected, bool(unknown))
         for hive, table, text, as_filter, selected, unknown in _everything()["vectors"]
     ]
+
+
+def add_vectors(found: Sequence[Sequence[Any]]) -> int:
+    """Those that are not there, each as the file has it: release, table, expression, filter, selected, unknown; their
+    number."""
+    everything = _everything()
+    there = {(release, table, expression) for release, table, expression, *_ in everything["vectors"]}
+    new = [each for each in found if tuple(each[:3]) not in there]
+    with lzma.open(_FILE, "wt", preset=9 | lzma.PRESET_EXTREME) as file:
+        json.dump({**everything, "vectors": [*everything["vectors"], *new]}, file)
+    return len(new)
 
 
 def mutated() -> list[tuple[bytes, str]]:
