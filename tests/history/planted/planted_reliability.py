@@ -73,8 +73,8 @@ def sick_metastore_preferred() -> None:
 
     begun = Endpoints.__init__
 
-    def trusting(self: Endpoints, addresses: Any, **options: Any) -> None:
-        begun(self, addresses, **options)
+    def trusting(self: Endpoints, *addresses: Any, **options: Any) -> None:
+        begun(self, *addresses, **options)
         suspects = list[Any]()
         self.suspect = suspects.append
 

@@ -7,6 +7,7 @@ unknown name, or a rule that has moved away, fails at start.
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import time
@@ -20,10 +21,19 @@ swapped: list[str] = []
 
 
 def swap(owner: Any, name: str, other: Any) -> None:
-    """Put another thing into the place of one that is there. AttributeError if it is not: the rule has moved away."""
-    getattr(owner, name)
+    """Put another thing into the place of one that is there. AttributeError if it is not, TypeError if it is called
+    otherwise: the rule has moved away."""
+    there = getattr(owner, name)
+    if inspect.isroutine(there):
+        _check_called_alike(there, other)
     setattr(owner, name, other)
     swapped.append(name)
+
+
+def _check_called_alike(there: Callable[..., Any], other: Callable[..., Any]) -> None:
+    parameters = inspect.signature(there).parameters.values()
+    in_order = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    inspect.signature(other).bind(*in_order, **{one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY})
 
 
 def bug(plant: Callable[[], None]) -> Callable[[], None]:
