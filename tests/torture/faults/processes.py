@@ -30,7 +30,7 @@ def another(world: World, side: Side, role: str, old: list[int], *, others: int 
     def there() -> bool:
         return len(set(side.proxy.children()[role]) - set(old)) >= len(old) + others
 
-    assert wait_until(there, world.patience_s), side.proxy.log_tail()
+    assert wait_until(there, world.patience_s), f"no other {role} has taken over:\n{side.proxy.log_tail()}"
 
 
 @kind()
