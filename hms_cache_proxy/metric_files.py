@@ -41,7 +41,7 @@ def reserve(directory: Path, role: str) -> None:
     for kind, size in RESERVED.items():
         path = directory / f"{kind}_{role}.db"
         try:
-            if path.exists() and path.stat().st_size and stored_values(path) is None:
+            if path.exists() and path.stat().st_size and not _is_sound(str(path)):
                 path.unlink()
             with path.open("ab") as file:
                 os.posix_fallocate(file.fileno(), 0, size)

@@ -108,9 +108,10 @@ def test_metrics_are_shown_without_what_is_damaged(counted: Path, tmp_path: Path
     assert "hms_proxy_requests_total{" in shown and "hms_proxy_damaged_metric_files 0.0" in shown
 
 
-def test_a_worker_replaces_files_that_are_damaged(counted: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_worker_replaces_files_that_are_damaged(counted: Path, tmp_path: Path, damage: str) -> None:
     for file in counted.iterdir():
-        (tmp_path / file.name).write_bytes(DAMAGE["a wrong length"](file.read_bytes()))
+        (tmp_path / file.name).write_bytes(DAMAGE[damage](file.read_bytes()))
     count(tmp_path)
     assert read_totals(tmp_path).by_outcome()["hit"] == 2
     count(tmp_path)
