@@ -82,9 +82,7 @@ class SimProxy:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        self.says = name
-        """The address that it names in its hello."""
-
+        self.says = name  # the address in its hello
         self.offset_ns = world.random.randrange(10**15)
         self.rate = world.random.uniform(0.98, 1.02)
         self.incarnation = b""
