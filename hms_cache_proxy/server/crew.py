@@ -79,7 +79,7 @@ class Member:
     def excess(self, beginning: int) -> float:
         """How many more connections this worker has than the one with the fewest among the others with a heartbeat, as
         a share of its own. `beginning` of its own are not counted yet. 0 if it has no more."""
-        connections, since_ns = self._crew.connections(), monotonic_ns() - SILENT_NS
+        connections, since_ns = self._crew.connections(), max(0, monotonic_ns() - SILENT_NS)
         own = connections[self.number] = connections[self.number] + beginning
         told = zip(connections, self._crew.beats(), strict=True)
         fewest = min((number for number, beat in told if beat > since_ns), default=own)

@@ -107,7 +107,7 @@ class ProxyView:
     @property
     def _accepting(self) -> int:
         """How many workers accept connections and have shown a sign of life recently."""
-        since_ns = time.monotonic_ns() - READY_SILENT_NS
+        since_ns = max(0, time.monotonic_ns() - READY_SILENT_NS)  # just after a boot, 0 would look recent
         return sum(beat > since_ns for beat in self._crew.beats())
 
     def status(self) -> dict[str, object]:
