@@ -99,10 +99,16 @@ class Trino(Closing):
         )
 
     def _ready(self) -> bool:
+        """Has it started, and does it know that it is also a worker of its own?"""
         try:
-            return self._call("GET", f"http://127.0.0.1:{self.port}/v1/info")["starting"] is False
+            if self._call("GET", f"http://127.0.0.1:{self.port}/v1/info")["starting"]:
+                return False
         except (urllib.error.URLError, OSError):
             return False
+        error = self.ask("select number from (values 1, 2) of_workers(number)").error
+        if error is None or error.startswith("NO_NODES_AVAILABLE"):
+            return error is None
+        raise AssertionError(f"Trino executes nothing: {error}\n{self.process.log_tail()}")
 
     def ask(self, sql: str, session: Mapping[str, str] | None = None) -> Result:
         """Execute one statement, with these session properties. AssertionError with the log's end if it has no end."""
