@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.targets import ROLES, lasting, listed_by
+from hms_cache_proxy.cache.targets import ROLES, listed_by
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import LOOKS, STALE, Authorization, Gate, Reason, Rules
@@ -43,7 +43,7 @@ from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Sampled, Told
 from .hot_looks import HotLooks
 from .large import WHOLE_BYTES, decided
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, lasting, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .read_call import SEQID, ReadCall
@@ -304,7 +304,7 @@ class Dispatcher:
             named, args = found.read(message, body)
         else:
             named = found.named(message, body, complete=call.complete)
-        if found.method.members:
+        if found.method.members or self._gate.authorization != "none":
             named += tuple(filter(None, map(listed_by, named)))
         return named or EVERYTHING, args
 
@@ -348,7 +348,9 @@ class Dispatcher:
         call.proof.current = True
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
         learnable = learnable and reason not in UNPROVED
-        more = members(snapshot, depends) if learnable and method.members else ()
+        more = (
+            members(snapshot, depends) if learnable and (method.members or self._gate.authorization != "none") else ()
+        )
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
         named = parents(snapshot, method.name, depends)
@@ -365,7 +367,7 @@ class Dispatcher:
             return shared
         read = effects.RelayedRead(
             *(self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look),
-            lasting=lasting(depends) if method.of_listing else None,
+            lasting=lasting(method, self._gate.authorization, depends),
         )
         pending = self._showing(read, call, snapshot)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
@@ -446,7 +448,7 @@ class Dispatcher:
             return Serve(_chunks(head, body), label.method, reason=reason)
         verdicts = () if call.judged is None else call.judged.verdicts
         entry = ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look, verdicts=verdicts)
-        entry.lasting = lasting(depends) if call.plan.method.of_listing else None
+        entry.lasting = lasting(call.plan.method, self._gate.authorization, depends)
         self._replies.put(call.key, entry)
         return Serve(_whole(head, body), label.method, reason=reason)
 

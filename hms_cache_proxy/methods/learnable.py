@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
-from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.consistency.gate import Authorization, Reason
 from hms_cache_proxy.upstream.serdes import SINCE_4
 
 from .proof import Proof
 from .readers.partition import PRIVILEGES_PER_PARTITION
+from .table import Method
 
 LEARNABLE = frozenset(
     {
@@ -77,19 +78,31 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
     """Targets for the members of the listings among these targets: if a table or database is altered, the method may
     list it or no longer list it. None if there are too many databases, or a table is not followed.
     """
-    found: list[bytes] = []
-    for catalog in (target[1:] for target in depends if target[:1] == b"D"):
-        names = snapshot.database_list(catalog)
-        if names is None or len(names) > MAX_MEMBERS:
-            return None
-        found += [targets.database(catalog, name) for name in names]
-        if not all(_followed(snapshot, "", target) for target in found):
-            return None
+    found = databases(snapshot, depends)
+    if found is None or len(found) > MAX_MEMBERS or not all(_followed(snapshot, "", target) for target in found):
+        return None
     for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
         if not snapshot.all_loaded(catalog, database):
             return None
         found.append(targets.members(catalog, database))
     return tuple(found)
+
+
+def databases(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> list[bytes] | None:
+    """Targets for the databases of the catalogs whose lists are among these targets; None if a list is not complete."""
+    found: list[bytes] = []
+    for catalog in (target[1:] for target in depends if target[:1] == b"D"):
+        names = snapshot.database_list(catalog)
+        if names is None:
+            return None
+        found += [targets.database(catalog, name) for name in names]
+    return found
+
+
+def lasting(method: Method, authorization: Authorization, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """What a kept listing depends on once it agrees with the cache (targets.lasting); None: on the same as before. What
+    decides what a user sees may look at all of a table."""
+    return targets.lasting(depends) if method.of_listing and authorization == "none" else None
 
 
 def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:

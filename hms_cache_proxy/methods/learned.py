@@ -10,7 +10,7 @@ user who may see little does not wait for the follower with every read. Owner: o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ from hms_cache_proxy.wire.spec import Struct
 from .decision import Decision, Forward, Pending, Serve, Wait, Work
 from .dispatch import Dispatcher, SharedState
 from .effects import RelayedRead
+from .learnable import databases
 from .proof import LookNeeded, Rejected
 from .read_call import ReadCall
 from .readers.base import Body, Decline, DependsOnMore, Slices
@@ -63,7 +64,15 @@ class LearnedDispatcher(Dispatcher):
 
     def _looked_at(self, call: ReadCall) -> tuple[tuple[bytes, ...], Struct | None]:
         depends, args = super()._looked_at(call)
-        return (*depends, *self._rights(call.plan.method, depends)), args
+        return (*depends, *self._listed(depends), *self._rights(call.plan.method, depends)), args
+
+    def _listed(self, depends: tuple[bytes, ...]) -> Iterable[bytes]:
+        """The databases that a listing is about. What decides whether its user sees one may look at all of it. (Of the
+        tables, a target for all is among `depends`.)"""
+        if not any(target[:1] == b"D" for target in depends):
+            return ()
+        with self._reader.snapshot() as snapshot:
+            return databases(snapshot, depends) or ()
 
     def _rights(self, method: Method, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The changes of rights that end this read's verdicts."""

@@ -31,6 +31,7 @@ ALICE, BOB = b"alice", b"bob"
 TTL_S = 0.4
 PARTITIONS = encode_call("get_partition_names", DATABASE[1].decode(), TABLE[2].decode(), -1)
 TABLES = encode_call("get_all_tables", DATABASE[1].decode())
+DATABASES = encode_call("get_all_databases")
 FUNCTIONS = encode_call("get_functions", DATABASE[1].decode(), "*")
 PARTITIONED = Changes(
     cursor=11, partitions=[PartitionChange(TABLE_ID, [one.record() for one in days(3)], replace_all=True)]
@@ -96,7 +97,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, bytes]:
     """The result structs that the cache gives, by request."""
     with opened(tmp_path_factory.mktemp("own"), list_order="name") as bench:
         bench.step(PARTITIONED)
-        replies = {one: bench.decide(one) for one in (request(), PARTITIONS, TABLES)}
+        replies = {one: bench.decide(one) for one in (request(), PARTITIONS, TABLES, DATABASES)}
     return {one: reply[8 + reply[7] + 4 :] for one, reply in replies.items()}
 
 
@@ -321,6 +322,22 @@ def test_lists_are_judged_by_request(proxy: Proxy, own: dict[bytes, bytes]) -> N
     assert proxy.read(own[TABLES], message=TABLES) == "verdict"
     assert proxy.hit(message=TABLES) is not None
     assert proxy.hit(message=encode_call("get_tables", DATABASE[1].decode(), "*")) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "target"), [(TABLES, TARGET), (DATABASES, targets.database(*DATABASE))], ids=["table", "database"]
+)
+def test_lists_end_with_a_change_of_what_they_list(
+    proxy: Proxy, own: dict[bytes, bytes], message: bytes, target: bytes
+) -> None:
+    """What decides whether a user sees it may look at all of it."""
+    proxy.read(own[message], message=message)
+    assert proxy.hit(message=message)
+    fence = proxy.bench.fences.begin([target], os.getpid())
+    assert proxy.hit(message=message) is None
+    proxy.bench.fences.finish(fence)
+    proxy.bench.step(Changes(cursor=12, touched={target}))
+    assert proxy.hit(message=message) is None
 
 
 @pytest.mark.parametrize("parts", [False, True])
