@@ -1,4 +1,5 @@
-"""`python -m tests.clients.trino_secured`: Trino with TLS, with Kerberos, and with both. (Trino 476 speaks no HTTP.)
+"""`python -m tests.clients.trino_secured`: Trino with TLS, with Kerberos, with both, and with Kerberos for its own
+users by their tokens (impersonation). (Trino 476 speaks no HTTP.)
 
 One proxy that serves these transports in front of an embedded metastore, a KDC of its own, and a catalog of Trino for
 each: the same statements in all, each with the result that it must have; then who the proxy says has logged in, and
@@ -7,6 +8,7 @@ whether reads were hits. Exit status 1 if anything is wrong.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from typing import Final
 
 from tests.clients import calls
 from tests.clients.trino_acid import Step, right
-from tests.clients.trino_server import Trino
+from tests.clients.trino_server import USER, Trino
 from tests.proxy import Proxy
 from tests.server.logged_in import realm_in
 from tests.testbed import gssapi_for_java
@@ -40,7 +42,12 @@ STEPS: Final = (
     Step("show tables from {c}.{s}", ()),
     Step("drop schema {c}.{s}"),
 )
-LOGINS: Final = {"kerberos": "alice", "kerberos_tls": "alice"}
+LOGINS: Final = {
+    "kerberos": ("alice", "GSSAPI"),
+    "kerberos_tls": ("alice", "GSSAPI"),
+    "own_users": (USER, "DIGEST-MD5"),
+}
+"""Who must have logged in, and how."""
 
 
 def run(stack: ExitStack) -> Iterator[tuple[str, list[str]]]:
@@ -58,6 +65,7 @@ def run(stack: ExitStack) -> Iterator[tuple[str, list[str]]]:
         "KERBEROS_KEYTAB": str(realm.proxy),
         "TLS_CERTIFICATE": str(files.certificate),
         "TLS_KEY": str(files.key),
+        "TOKENS_PROXY_USERS": f"alice={USER}",
         "LOG_FORMAT": "json",
     }
     proxy = Proxy(directory / "proxy", metastore.uri, metastore.database.reader_url, settings)
@@ -84,6 +92,7 @@ def run(stack: ExitStack) -> Iterator[tuple[str, list[str]]]:
         "tls": hive | tls,
         "kerberos": hive | kerberos,
         "kerberos_tls": hive | tls | kerberos,
+        "own_users": hive | kerberos | {"hive.metastore.thrift.impersonation.enabled": "true"},
     }
     options = [
         *gssapi_for_java.OPTIONS,
@@ -98,11 +107,8 @@ def run(stack: ExitStack) -> Iterator[tuple[str, list[str]]]:
             if not right(step, result):
                 wrong.append(f"{step.sql}\n    {result}")
         yield f"{catalog}: {len(STEPS)} steps, {len(wrong)} wrong", wrong
-    wrong = [
-        f"nobody has logged in as {user} ({catalog})"
-        for catalog, user in LOGINS.items()
-        if f'"user": "{user}"' not in proxy.log.read_text()
-    ]
+    logins = {(line.get("user"), line.get("mechanism")) for line in map(json.loads, proxy.log.read_text().splitlines())}
+    wrong = [f"{catalog}: {login} has not logged in" for catalog, login in LOGINS.items() if login not in logins]
     requests = proxy.requests()
     print(calls.table(requests), calls.summary(requests), sep="\n")
     if not any(how == "hit" for _, how, _ in requests):
