@@ -6,5 +6,6 @@
 - `workload.py`: writer and reader threads over the metastore and the proxies, locked increments, readers of the log;
 - `chaos.py`: followers paused and killed, workers killed;
 - `fleet.py`: the same for several proxies with `peers`, which keep one promise together;
+- `stage.py`, `plays.py`: a fleet that is held at chosen points, and what the reader is shown at the end;
 - `planted/`: a launcher that plants one bug into the proxy, to see that the checker catches it.
 """

@@ -13,7 +13,7 @@ from tests.torture.planted import RUNS
 
 PLANT_EACH = """
 import os, sys
-import planted_reliability, planted_visibility, sitecustomize
+import planted_fleet, planted_reliability, planted_visibility, sitecustomize
 for name, plant in sitecustomize.BUGS.items():
     if child := os.fork():
         if os.waitpid(child, 0)[1]:

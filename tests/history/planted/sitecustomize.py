@@ -1,8 +1,8 @@
 """Plants the bug named by PLANTED_BUG into every process of a proxy that is started with this folder on PYTHONPATH.
 
-Python imports this module at start. Each bug breaks one rule that readers depend on, in one place; tests/history and
-tests/write_ids/test_history.py check that their checkers catch each, but for what only faults show (tests/torture). An
-unknown name, or a rule that has moved away, fails at start.
+Several names are joined by "+". Python imports this module at start. Each bug breaks one rule that readers depend on,
+in one place; tests/history and tests/write_ids/test_history.py check that their checkers catch each, but for what only
+faults show (tests/torture). An unknown name, or a rule that has moved away, fails at start.
 """
 
 from __future__ import annotations
@@ -281,14 +281,21 @@ if "FLEET_TRACE" in os.environ:
 
     fleet_trace.start(os.environ["FLEET_TRACE"])
 
+if "FLEET_PLAY" in os.environ:
+    import fleet_points
 
-def plant(name: str) -> None:
+    fleet_points.start(os.environ["FLEET_PLAY"])
+
+
+def plant(names: str) -> None:
     """End the process if that fails: after an exception from this module Python would go on, without the bug."""
     try:
-        import planted_reliability  # noqa: F401  # more bugs, in the same table
+        import planted_fleet  # noqa: F401  # more bugs, in the same table
+        import planted_reliability  # noqa: F401
         import planted_visibility  # noqa: F401
 
-        BUGS[name]()
+        for name in names.split("+"):
+            BUGS[name]()
     except BaseException:
         traceback.print_exc()
         os._exit(os.EX_CONFIG)
