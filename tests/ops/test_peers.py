@@ -164,8 +164,8 @@ def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_na
         objects.create_database(client, unique_name)
         table = objects.create_table(client, objects.table(unique_name, "t", parameters={"n": "0"}))
         assert shown(second, unique_name, "t") == "0"
-        third.kill()
         waits = [waited_s(first)]
+        third.kill()
         for number in range(1, 6):
             table.parameters["n"] = str(number)
             client.alter_table(unique_name, "t", table)
