@@ -5,8 +5,9 @@ Job: do what a metastore does with a name on the wire: split `@catalog#database`
 
 Invariants:
 - Reads are only answered for names in ASCII: `read_name` returns None for others, because their case folding depends on
-  the version of Java. The names of a write are folded as Unicode (`write_name`), so a write that spells an ASCII name
-  with another character (KELVIN SIGN folds to k) still fences that object.
+  the version of Java; also for names with NUL, which PostgreSQL refuses. The names of a write are folded as Unicode
+  (`write_name`), so a write that spells an ASCII name with another character (KELVIN SIGN folds to k) still fences that
+  object.
 - Splitting and folding never fail. A name that a metastore refuses (`@no-separator`) gives None.
 
 Owner: any process; no state.
@@ -20,14 +21,16 @@ BLANKS = bytes(range(0x21))
 _CATALOG_MARK = b"@"
 _CATALOG_END = b"#"
 _EMPTY_DATABASE = b"!"
+_ENDS = (_CATALOG_END, _EMPTY_DATABASE)
 DEFAULT_CATALOG = b"hive"
 
 
 def read_name(raw: bytes | None) -> bytes | None:
-    """The stored form of a name in a read; None if it is absent or not ASCII."""
+    """The stored form of a name in a read; None if it is absent, not ASCII, or has NUL inside."""
     if raw is None or not raw.isascii():
         return None
-    return raw.strip(BLANKS).lower()
+    name = raw.strip(BLANKS).lower()
+    return None if b"\0" in name else name
 
 
 def write_name(raw: bytes | None) -> bytes | None:
@@ -54,6 +57,12 @@ def split_database(raw: bytes | None, catalog: bytes = DEFAULT_CATALOG) -> tuple
     if not database:
         return catalog, None
     return catalog, b"" if database == _EMPTY_DATABASE else database
+
+
+def ends_oddly(raw: bytes | None) -> bool:
+    """Does a database's name end like one that is absent (`#`) or empty (`!`)? A metastore puts the catalog of many
+    requests before the database's name, and reads the end first: `db#` is then no database."""
+    return raw is not None and raw.endswith(_ENDS)
 
 
 def write_database(raw: bytes | None, catalog: bytes | None = None) -> tuple[bytes, bytes] | None:

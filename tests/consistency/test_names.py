@@ -26,6 +26,7 @@ READ: list[tuple[bytes | None, bytes | None]] = [
     (b" DB\t\r\n", b"db"),
     (b"\x00\x01db\x1f", b"db"),
     (b"a b", b"a b"),
+    (b"a\x00b", None),
     (b"db\xc2\xa0", None),
     ("\u212aey".encode(), None),
     (b"\xff", None),

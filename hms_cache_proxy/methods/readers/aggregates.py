@@ -50,11 +50,12 @@ def get_aggr_stats_for(context: Context, args: Struct) -> Body | Unfinished:
 
 
 def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body]:
+    unless(request is None or request.partNames is None)
     entry = requested(context, request)
     if isinstance(entry, bytes):
         return entry
     context.as_usual(Differs.AGGREGATES)
-    unless(request.validWriteIdList is not None and not entry.transactional, request.partNames is None)
+    unless(request.validWriteIdList is not None and not entry.transactional)
     reader = ListReader(request.validWriteIdList)
     unless(reader.asks and not request.partNames)
     columns = columns_of(request.colNames)

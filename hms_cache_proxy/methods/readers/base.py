@@ -166,7 +166,7 @@ class Context(NamedTuple):
     def split(self, raw: bytes | None) -> DatabaseName:
         """The database named by an argument of the form `@catalog#database`."""
         parts = names.split_database(raw)
-        if parts is None or (parts[1] is not raw and self.hive2):
+        if parts is None or (parts[1] is not raw and (self.hive2 or names.ends_oddly(parts[1]))):
             raise Decline(Reason.NAME)
         return self._database(*parts)
 
@@ -209,7 +209,7 @@ class Context(NamedTuple):
 
     def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> DatabaseName:
         """The database of a request struct, which has a separate field for the catalog."""
-        if raw is not None and raw.startswith(b"@"):
+        if raw is not None and (raw.startswith(b"@") or names.ends_oddly(raw)):
             raise Decline(Reason.NAME)
         return self._database(names.DEFAULT_CATALOG if raw_catalog is None else raw_catalog, raw)
 

@@ -33,6 +33,7 @@ from .base import (
     around_strings,
     around_structs,
     started,
+    utf8,
 )
 from .patterns import Pattern, read_pattern
 
@@ -93,6 +94,7 @@ def get_table_meta(context: Context, args: Struct) -> Body | Unfinished:
         raise Decline(Reason.ARGUMENTS)  # compared as it is written
     pattern = None if args.tbl_patterns == b"*" else _pattern(args.tbl_patterns)
     types = args.tbl_types or ()
+    utf8(*types)
     context.comparable(*types)
     head = b"".join((_STRING, b"\x01", _text(database.name), _STRING, b"\x05", _text(database.catalog), _NAME_FIELD))
     pieces = partial(_described, head, frozenset(types))

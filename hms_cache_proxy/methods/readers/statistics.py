@@ -29,7 +29,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, utf8, wrapped_structs
+from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, unless, utf8, wrapped_structs
 from .compliance import ListReader
 
 HIVE: Final = b"hive"
@@ -49,6 +49,7 @@ _NO_TABLE: Final = b"Specified catalog.database.table does not exist : "
 
 def get_table_column_statistics(context: Context, args: Struct) -> Body:
     """Statistics of one column of a table."""
+    unless(args.col_name is None)  # refused before the table is looked for
     entry = _table(context, context.split(args.db_name), args.tbl_name)
     if isinstance(entry, bytes):
         return entry
@@ -58,6 +59,7 @@ def get_table_column_statistics(context: Context, args: Struct) -> Body:
 
 def get_partition_column_statistics(context: Context, args: Struct) -> Body:
     """Statistics of one column of one partition."""
+    unless(args.col_name is None or args.part_name is None)
     entry = _table(context, context.split(args.db_name), args.tbl_name)
     if isinstance(entry, bytes):
         return entry
@@ -85,8 +87,9 @@ def get_partitions_statistics_req(context: Context, args: Struct) -> Body | Unfi
 
 
 def _of_many(context: Context, request: Struct | None) -> Generator[None, None, Body]:
-    entry = requested(context, request)
+    unless(request is None or request.partNames is None)
     assert request is not None
+    entry = requested(context, request)
     if isinstance(entry, bytes):  # an empty request gets no error
         return entry if request.partNames and request.colNames else b"".join((*_map_of(0), STOP, STOP))
     engine = engine_of(request)
@@ -126,13 +129,14 @@ def columns_of(names: list[bytes] | None) -> frozenset[bytes]:
 
 def engine_of(request: Struct) -> bytes:
     """The engine whose statistics are requested."""
-    engine: bytes | None = request.engine
-    return HIVE if engine is None else engine
+    engine: bytes = HIVE if request.engine is None else request.engine
+    utf8(engine)
+    return engine
 
 
 def requested(context: Context, request: Struct | None) -> TableEntry | bytes:
     """The table of a request, or the result that says that it does not exist."""
-    if request is None:
+    if request is None or request.colNames is None:
         raise Decline(Reason.ARGUMENTS)
     return _table(context, context.plain(request.catName, request.dbName), request.tblName)
 

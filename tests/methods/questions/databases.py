@@ -103,6 +103,8 @@ def listings() -> Iterator[Question]:
         arguments = {"db_patterns": databases, "tbl_patterns": b"t*|PLAIN", "tbl_types": [b"EXTERNAL_TABLE"]}
         yield Question("get_table_meta", arguments, "not_cached", OLD)
     yield Question("get_table_meta", {"db_patterns": DB, "tbl_patterns": b"t\\d", "tbl_types": []}, "pattern", NEW)
+    no_text = {"db_patterns": DB, "tbl_patterns": b"*", "tbl_types": [b"\xff"]}
+    yield Question("get_table_meta", no_text, "arguments", NEW)
     request = "GetDatabaseObjectsRequest"
     for fields in ({}, {"pattern": b"{prefix}*"}, {"catalogName": b"HIVE", "pattern": DB}, {"catalogName": b"nocat"}):
         yield Question("get_databases_req", {"request": struct(request, **fields)}, "not_cached", NEW)

@@ -55,6 +55,9 @@ def _of_tables() -> Iterator[Question]:
     yield Question("get_table_column_statistics", place)
     yield Question("get_table_column_statistics", place | {"col_name": "ä".encode()}, "arguments")
     yield Question("get_table_column_statistics", place | {"col_name": None}, "arguments", HIVE_4)  # 3.1 closes
+    absent = {"db_name": STAT, "tbl_name": b"absent", "col_name": None}
+    yield Question("get_table_column_statistics", absent, "arguments", HIVE_4)
+    yield _table("arguments", HIVE_4, tblName=b"absent", colNames=None)
     for name, reason in ((b"mixed", "not_cached"), (b"i", HIT)):  # a boolean's numbers are no answer for an int
         place = {"db_name": STAT, "tbl_name": b"unknown", "col_name": name}
         yield Question("get_table_column_statistics", place, reason)
@@ -79,11 +82,13 @@ def _of_tables() -> Iterator[Question]:
         yield _table(reason, **fields)
     for engine in (b"impala", b"IMPALA", b"Odd Engine", b"odd engine", b"hive", b"", b"none"):
         yield _table(HIT, engine=engine)
+    yield _table("arguments", engine=b"\xff")
 
 
-def _table(reason: str, **fields: Any) -> Question:
+def _table(reason: str, releases: tuple[str, ...] = ("3.1", "4.0", "4.2"), **fields: Any) -> Question:
     names = {"dbName": STAT, "tblName": b"flat", "colNames": ALL} | fields
-    return Question("get_table_statistics_req", {"request": struct("TableStatsRequest", **names)}, reason)
+    request = {"request": struct("TableStatsRequest", **names)}
+    return Question("get_table_statistics_req", request, reason, releases)
 
 
 def of_partitions() -> Iterator[Question]:
@@ -102,8 +107,11 @@ def _of_partitions() -> Iterator[Question]:
             place = {"db_name": STAT, "tbl_name": b"part", "part_name": name, "col_name": column}
             yield Question("get_partition_column_statistics", place)
     for odd in ({"part_name": None}, {"col_name": None}):
-        place = {"db_name": STAT, "tbl_name": b"part", "part_name": NAMES[0], "col_name": b"i", **odd}
-        yield Question("get_partition_column_statistics", place, "arguments", HIVE_4)
+        for table in (b"part", b"absent"):
+            place = {"db_name": STAT, "tbl_name": table, "part_name": NAMES[0], "col_name": b"i", **odd}
+            yield Question("get_partition_column_statistics", place, "arguments", HIVE_4)
+    for unset in ({"colNames": None}, {"partNames": None}):
+        yield _partitions("arguments", HIVE_4, tblName=b"absent", **unset)
     for name in (b"dt=zz/h=1", b"DT=a/h=0", b"h=0/dt=a", b"dt=a", b"xx", b"", b"dt=a/h=0/"):
         place = {"db_name": STAT, "tbl_name": b"part", "part_name": name, "col_name": b"i"}
         yield Question("get_partition_column_statistics", place, HIT, NEW)
