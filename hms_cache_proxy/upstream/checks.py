@@ -101,6 +101,12 @@ class UpstreamFacts:
         return any(self.settings[name] not in _DEFAULTS[name] for name in (PARTITION_LIMIT, DIRECT_SQL))
 
     @property
+    def names_differ(self) -> bool:
+        """Partitions are read by their names in batches: each batch is in order, the list is not. 4.2.0 lists each
+        partition once for each batch."""
+        return self.settings[BATCHES] not in _DEFAULTS[BATCHES]
+
+    @property
     def shapes_differ(self) -> bool:
         """Clients that send their capabilities get other answers than from Hive's own transformer."""
         return self.settings[TRANSFORMER] not in _DEFAULTS[TRANSFORMER]
@@ -157,6 +163,7 @@ class UpstreamFacts:
             Differs.EXPRESSIONS: self.expressions_differ,
             Differs.PARTS: self.parts_differ,
             Differs.RIGHTS: self.rights_differ,
+            Differs.NAMES: self.names_differ,
         }
         return Differs(sum(flag for flag, differs in found.items() if differs))
 

@@ -20,3 +20,4 @@ class Differs(IntFlag):
     EXPRESSIONS = 32
     PARTS = 64
     RIGHTS = 128
+    NAMES = 256

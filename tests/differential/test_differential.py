@@ -228,6 +228,22 @@ def test_a_metastore_that_limits_lists(
 
 
 @pytest.mark.real
+def test_a_metastore_that_reads_in_batches(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    """metastore.direct.sql.batch.size: 4.2 then lists partitions that are asked for by name once for each batch."""
+    metastore = new_metastore("hive42", settings={"metastore.direct.sql.batch.size": "2"})
+    with MetastoreClient(*metastore.address) as client, RawConnection(*metastore.address) as direct:
+        world = fill(client, "batches", SEED, databases=1, tables=3, partitions=8)
+        proxy = new_proxy(metastore)
+        reads = Reads(world, SEED)
+        makers = [Reads.make_get_partitions_by_names, Reads.make_get_partitions, Reads.make_get_partitions_by_filter]
+        with RawConnection(*proxy.address) as proxied:
+            check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
+    assert any(reason == "settings" for _, _, reason in proxy.requests())
+
+
+@pytest.mark.real
 def test_a_metastore_that_shows_bit_vectors(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
 ) -> None:

@@ -223,6 +223,12 @@ def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
     assert facts(**settings).lists_differ
 
 
+@pytest.mark.parametrize("size", ["1000", None])
+def test_batches_change_lists_by_names(size: str | None) -> None:
+    assert not facts(BATCHES="-1").names_differ
+    assert facts(BATCHES=size).differs & Differs.NAMES
+
+
 def test_another_transformer_shapes_answers() -> None:
     assert not facts().shapes_differ
     assert facts(TRANSFORMER=" ").shapes_differ

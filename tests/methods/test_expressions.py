@@ -172,6 +172,13 @@ def test_declined_is_what_was_not_asked(
     assert asked(shelves["s"], method, one(EQUAL), **given) is reason
 
 
+@pytest.mark.parametrize("method", READERS)
+def test_a_metastore_that_reads_names_in_batches(shelves: dict[str, Shelf], method: str) -> None:
+    """Only what it evaluates over names is then read by name."""
+    assert asked(shelves["s"], method, one(MORE), differs=Differs.NAMES) is Reason.SETTINGS
+    assert not isinstance(asked(shelves["s"], method, one(EQUAL), differs=Differs.NAMES), Reason)
+
+
 def test_other_releases_are_not_known(shelves: dict[str, Shelf], monkeypatch: pytest.MonkeyPatch) -> None:
     assert IDENTITY.hive_line == "4.2", "of the shelves"
     monkeypatch.setattr(expressions, "_LINE", "4.3")

@@ -171,8 +171,10 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
     if node is not None and any(each.op == "like" for each in comparisons(node)):
         if not identity.exact or not identity.exact_text:  # only PostgreSQL's LIKE is known
             raise Decline(Reason.FILTER_LIKE)
-    if node is None and not identity.exact_text:
-        raise Decline(Reason.COLLATION)  # the metastore then reads partitions by the selected names
+    if node is None:  # the metastore then reads partitions by the selected names
+        context.as_usual(Differs.NAMES)
+        if not identity.exact_text:
+            raise Decline(Reason.COLLATION)
     context.ordered()
     route = Reason.EXPRESSION_PUSHED if node is not None else Reason.EXPRESSION_NAMES
     if context.routes is None or not context.routes.open(route):

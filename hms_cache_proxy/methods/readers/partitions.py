@@ -215,6 +215,7 @@ def _by_names(
     if entry is None:
         return context.no_table(database, table, "InvalidObjectException")
     if len(names) > 1:
+        context.as_usual(Differs.NAMES)
         context.ordered()
     if len(names) > JOINED_AT_ONCE:
         return started(_of_many_names(context, entry, names, wrapped=wrapped))
