@@ -10,10 +10,13 @@ from time import monotonic_ns
 import pytest
 
 from hms_cache_proxy.budget import Budgets
+from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.config.security import TlsSection
+from hms_cache_proxy.consistency.guards import WriteEnding
 from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
+from hms_cache_proxy.methods.ttl.pending import HoldBarrier
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.security.towards import Towards
@@ -115,6 +118,18 @@ def test_a_write_whose_hold_cannot_be_written_stops_all_hits(bench: Bench, momen
     again = bench.decide()
     assert isinstance(again, Forward) and again.ask is None, "what was kept before the write is not shown"
     learned(bench)
+
+
+def test_a_write_of_unknown_outcome_is_held_from_its_end_on(bench: Bench) -> None:
+    """It was given up after the longest time of a request: then a hold of that time from its beginning is over."""
+    cache, request_time_ns = bench.cache, 600 * 10**9
+    barrier = HoldBarrier(cache, request_time_ns)
+    mark = barrier.begin((ALL,))
+    ended_ns = monotonic_ns()
+    barrier.end(mark, (ALL,), WriteEnding.UNKNOWN)
+    with cache._env.begin() as txn, txn.cursor(cache._dbs[b"holds"]) as cursor:
+        until_ns = max(int.from_bytes(value, "big") for _, value in cursor)
+    assert until_ns >= ended_ns + request_time_ns
 
 
 def refresher(endpoints: Endpoints, metrics: WorkerMetrics) -> Refresher:

@@ -68,17 +68,21 @@ class Loading(Pending):
 
 @dataclass(frozen=True, slots=True)
 class HoldBarrier:
-    """Holds, as the Barrier of guards. The hold of a write with unknown outcome ends by itself."""
+    """Holds, as the Barrier of guards. If the outcome of a write is unknown, another hold begins when the
+    answer is given up, and ends by itself."""
 
     cache: TtlCache
     request_time_ns: int
+    """The longest time that a metastore may work on a request."""
 
     def begin(self, targets: Sequence[Target]) -> tuple[bytes, ...]:
         now_ns = monotonic_ns()
         return self.cache.hold(targets, now_ns + self.request_time_ns, now_ns)
 
     def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: WriteEnding) -> None:
-        if ending is not WriteEnding.UNKNOWN:
+        if ending is WriteEnding.UNKNOWN:
+            self.begin(targets)
+        else:
             self.cache.end_hold(mark, targets)
 
 
