@@ -166,7 +166,7 @@ class Context(NamedTuple):
     def split(self, raw: bytes | None) -> DatabaseName:
         """The database named by an argument of the form `@catalog#database`."""
         parts = names.split_database(raw)
-        if parts is None or (parts[1] is not raw and (self.hive2 or names.ends_oddly(parts[1]))):
+        if parts is None or (parts[1] is not raw and self.hive2) or names.ends_oddly(parts[1]):
             raise Decline(Reason.NAME)
         return self._database(*parts)
 

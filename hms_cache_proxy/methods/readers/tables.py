@@ -55,7 +55,7 @@ def get_table_req(context: Context, args: Struct) -> Body:
         raise Decline(Reason.ARGUMENTS)
     database = context.plain(request.catName, request.dbName)
     capable = context.capable(request, database)
-    unless(request.getColumnStats)
+    unless(request.getColumnStats, _incomplete(request.capabilities))
     return _table(context, database, request.tblName, wrapped_struct, request.capabilities, capable=capable)
 
 
@@ -72,7 +72,7 @@ def get_table_objects_by_name_req(context: Context, args: Struct) -> Body:
         raise Decline(Reason.ARGUMENTS)
     database = context.plain(request.catName, request.dbName)
     capable = context.capable(request, database)
-    unless(request.projectionSpec is not None, request.tablesPattern is not None)
+    unless(request.projectionSpec is not None, request.tablesPattern is not None, _incomplete(request.capabilities))
     bodies = _tables(context, database, request.tblNames, request.capabilities)
     if capable:
         as_stored(*bodies)
@@ -107,6 +107,11 @@ def _with_access(body: bytes, table_type: bytes) -> bytes:
     if access is None:
         raise Decline(Reason.CAPABILITIES)
     return b"".join((body[:-1], _ACCESS_TYPE, access, STOP))
+
+
+def _incomplete(capabilities: Struct | None) -> bool:
+    """A metastore cannot read these."""
+    return capabilities is not None and capabilities.values is None
 
 
 def _capable(body: bytes, capabilities: Struct | None) -> None:

@@ -54,6 +54,11 @@ def tables() -> Iterator[Question]:
     yield Question("get_table_req", {"req": struct(request, dbName=b"@hive#{db}", tblName=b"plain")}, "name")
     yield Question("get_table_req", {"req": struct(request, dbName=DB, tblName=b"insert_only")}, "no_write_id")
     yield Question("get_table_req", {"req": None}, "arguments", HIVE_4)  # 3.1 closes the connection
+    unset = struct("ClientCapabilities")
+    one = struct(request, dbName=DB, tblName=b"plain", capabilities=unset)
+    yield Question("get_table_req", {"req": one}, "arguments", HIVE_4)
+    many = struct("GetTablesRequest", dbName=DB, tblNames=[b"plain"], capabilities=unset)
+    yield Question("get_table_objects_by_name_req", {"req": many}, "arguments", HIVE_4)
 
 
 def many_tables() -> Iterator[Question]:
