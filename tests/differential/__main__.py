@@ -20,6 +20,7 @@ from tests.differential.all_reads import ONE_TRY, AllReads, AllReads23, AllReads
 from tests.differential.changes import AllChanges
 from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS, KINDS_23, add_large, fill
+from tests.differential.mutations import Mutations
 from tests.differential.reads import Request
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
@@ -96,7 +97,7 @@ def summaries(reports: list[Report]) -> Iterator[str]:
     """What was compared in all, and each difference, those of reads right after a change marked."""
     methods = set[str]().union(*(report.methods for report in reports))
     differences = [
-        ("" if not at else "right after a change: ", each)
+        (("", "an odd request: ", "right after a change: ")[min(at, 2)], each)
         for at, report in enumerate(reports)
         for each in report.differences
     ]
@@ -133,6 +134,9 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
                 at_once = in_all // 4 if number else 0
                 some = itertools.islice(reads, in_all - at_once)
                 reports = [compare(direct, proxied, some, version=version)]
+                odd = itertools.islice(reads, options.mutated // options.rounds)
+                changed = Mutations(world, options.seed * 1000 + number).encode
+                reports.append(compare(direct, proxied, odd, encoded=changed, version=version, well_formed=False))
                 for begin in range(0, at_once, READS_PER_CHANGE):
                     changes.one(through=True)
                     some = itertools.islice(reads, min(READS_PER_CHANGE, at_once - begin))
@@ -162,6 +166,7 @@ def main() -> int:
     parser.add_argument("--proxy", type=address, help="the proxy before it, HOST:PORT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reads", type=int, default=2000, help="in all")
+    parser.add_argument("--mutated", type=int, default=500, help="further reads, in all, with odd requests")
     parser.add_argument("--rounds", type=int, default=5, help="reads are split into rounds with changes between them")
     parser.add_argument("--changes", type=int, default=60, help="per round")
     parser.add_argument(

@@ -17,6 +17,7 @@ from tests.differential.all_reads import ONE_TRY, AllReads
 from tests.differential.changes import AllChanges, Changes
 from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS_23, fill
+from tests.differential.mutations import Mutations
 from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
 from tests.lengths import by_tier
 from tests.proxy import Proxy
@@ -30,6 +31,8 @@ READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
 LENGTH = by_tier(test=0.06, all=0.3, every=1)
 CHANGES = int(by_tier(test=25, all=100, every=100))
 """Between two rounds."""
+MUTATED = by_tier(test=0.02, all=0.04, every=0.2)
+"""The share of READS of requests that are changed in odd ways."""
 SEED = run_seed()
 ROUNDS = 6
 TRAILING_S = 3.0  # the window of Hive 2.3's log that is read again
@@ -127,6 +130,9 @@ def test_all_reads(new_metastore: Callable[..., Metastore], new_proxy: Callable[
         proxied = stack.enter_context(RawConnection(*proxy.address))
         reads = AllReads(world, SEED)
         check(compare(direct, proxied, itertools.islice(reads, int(READS * 0.02))))
+        changed = Mutations(world, SEED).encode
+        some = itertools.islice(reads, int(READS * MUTATED))
+        check(compare(direct, proxied, some, encoded=changed, well_formed=False))
         for _ in range(10):
             changes.one(through=True)
             check(compare(direct, proxied, itertools.islice(reads, int(READS * 0.0005))))
