@@ -29,6 +29,7 @@ def get_databases(context: Context, args: Struct) -> Body:
     catalog = names.read_name(parts[0]) if parts else None
     if parts is None or args.pattern is None or not catalog:
         raise Decline(Reason.NAME)
+    _as_read(parts[0])
     if parts[1] is not args.pattern:
         context.not_hive2()
     if parts[1] is None:
@@ -62,8 +63,7 @@ def _databases(context: Context, catalog: bytes) -> list[bytes]:
 
 
 def _database(context: Context, database: DatabaseName) -> Body:
-    if database.raw_catalog != database.raw_catalog.strip(names.BLANKS):
-        raise Decline(Reason.NAME)  # the metastore folds this catalog's case, but does not trim it
+    _as_read(database.raw_catalog)
     entry = context.snapshot.database(database.catalog, database.name)
     if entry is None:
         raise Decline(Reason.NOT_LOADED)
@@ -78,3 +78,9 @@ def _database(context: Context, database: DatabaseName) -> Body:
     if context.snapshot.identity.databases_rewritten:
         raise Decline(Reason.LOCATION)
     return success_struct(entry.body)
+
+
+def _as_read(catalog: bytes) -> None:
+    """Declines a catalog with blanks: a metastore folds its case here, but does not always trim it."""
+    if catalog != catalog.strip(names.BLANKS):
+        raise Decline(Reason.NAME)

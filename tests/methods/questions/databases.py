@@ -43,7 +43,7 @@ def databases() -> Iterator[Question]:
     for pattern in (b"@hive#", b"@HIVE#", b"@hive#!"):
         yield Question("get_databases", {"pattern": pattern})
     yield Question("get_databases", {"pattern": b"@nocat#"}, "not_loaded")
-    for pattern in (None, b"@hive", b"@#"):
+    for pattern in (None, b"@hive", b"@#", b"@HIVE #{prefix}*"):
         yield Question("get_databases", {"pattern": pattern}, "name")
     yield Question("get_databases", {"pattern": b"|"}, "pattern", HIVE_4)  # 3.1 tries for 20 s
     for pattern in (b"{db}|", b"{prefix}\\_*", "ü*".encode()):
