@@ -6,6 +6,7 @@ A share of them in each run; all with QUESTIONS=all.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,10 @@ def differs(question: Question) -> bool:
     """What docs/metastore.md says of it: Hive fails, asks Java classes, or wants Java objects. For each method, one of
     these questions does differ (test_what_is_left_out_differs)."""
     asked = repr(question.arguments)
+    if "of_json" in asked or "ClientCapabilities()" in asked:
+        return True
+    if question.method.startswith(("get_partition", "get_fields", "get_schema")) and re.search("[#!]'", asked):
+        return True
     match question.method:
         case "get_aggr_stats_for":
             return question.reason == "statistics"
@@ -44,9 +49,13 @@ def differs(question: Question) -> bool:
             return "b'hive '" in asked
         case "get_partition_names_req":
             return question.reason in ("filter_unsupported", "order")
+        case "get_partitions_statistics_req":
+            return "b'absent'" in asked and not ("colNames" in asked and "partNames" in asked)
+        case "get_table_statistics_req" if "b'absent'" in asked:
+            return "colNames" not in asked
         case "get_table_column_statistics" | "get_table_statistics_req":
             return "b'unknown'" in asked and "b'mixed'" in asked
-    return "of_json" in asked
+    return False
 
 
 class Answering:
@@ -116,4 +125,4 @@ def test_what_is_left_out_differs(hive: Answering, ours: Answering) -> None:
         if alike.get(question.method, True):
             alike[question.method] = not first_difference(hive.answer(question), ours.answer(question))
     assert not [method for method, is_alike in alike.items() if is_alike]
-    assert len(alike) == 13
+    assert len(alike) == 19

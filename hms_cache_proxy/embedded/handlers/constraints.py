@@ -198,8 +198,9 @@ def _ids(every: Sequence[Any]) -> list[int]:
 
 
 def _is(table: Struct, side: _Side) -> bool:
-    database, name = side
-    return (not database or names.fold(database) == table.dbName) and (not name or names.fold(name) == table.tableName)
+    """An empty name is one that nothing has."""
+    pairs = zip(side, (table.dbName, table.tableName), strict=True)
+    return all(name is None or names.fold(name) == own for name, own in pairs)
 
 
 def get_all_table_constraints(call: Call, args: Struct) -> Struct:
