@@ -107,6 +107,7 @@ trino: install ## Trino through the proxy and past it: answers compared, calls c
 
 hive: install-all ## Hive's own Driver through two proxies, and directly: answers compared, calls counted (FIGURES=1)
 	$(PYTHON) -m tests.clients.hive_job $(if $(FIGURES),--figures)
+	$(PYTHON) -m tests.clients.hive_tez
 
 lakehouse: install ## Iceberg and Delta on Spark 4.1 through the proxy, each step read back (500 MB of downloads; FIGURES=1)
 	$(PYTHON) -m tests.clients.lakehouse $(if $(FIGURES),--figures)

