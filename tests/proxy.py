@@ -22,7 +22,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from hms_cache_proxy.cache.state import FIRST_BEAT, MAX_WORKERS, StatePage
+from hms_cache_proxy.cache.state import FIRST_BEAT, MAX_WORKERS, Slot, StatePage
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.testbed import ledger
 from tests.testbed.processes import free_port
@@ -160,6 +160,15 @@ class Proxy:
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over the samples that have these labels."""
         return sum(value for found, value in self.samples(name) if labels.items() <= found.items())
+
+    def word(self, slot: Slot) -> int:
+        """Of its state page."""
+        with StatePage(self.directory / "data" / "state") as page:
+            return int(page[slot])
+
+    def may_hit(self) -> bool:
+        """By its leases of peers."""
+        return self.word(Slot.LEASE_UNTIL_NS) > time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def requests(self) -> dict[tuple[str, str, str], float]:
         """hms_proxy_requests_total by (method, outcome, reason), with all that was answered before this call."""

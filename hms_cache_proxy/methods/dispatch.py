@@ -43,7 +43,7 @@ from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Sampled, Told
 from .hot_looks import HotLooks
 from .large import WHOLE_BYTES, decided
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, lasting, may_learn, members, parents, unlogged
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, lasting, may_learn, members, of_members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .read_call import SEQID, ReadCall
@@ -304,7 +304,7 @@ class Dispatcher:
             named, args = found.read(message, body)
         else:
             named = found.named(message, body, complete=call.complete)
-        if found.method.members or self._gate.authorization != "none":
+        if of_members(found.method, self._gate.authorization):
             named += tuple(filter(None, map(listed_by, named)))
         return named or EVERYTHING, args
 
@@ -348,9 +348,7 @@ class Dispatcher:
         call.proof.current = True
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
         learnable = learnable and reason not in UNPROVED
-        more = (
-            members(snapshot, depends) if learnable and (method.members or self._gate.authorization != "none") else ()
-        )
+        more = members(snapshot, depends) if learnable and of_members(method, self._gate.authorization) else ()
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
         named = parents(snapshot, method.name, depends)

@@ -99,9 +99,14 @@ def databases(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> list[bytes
     return found
 
 
+def of_members(method: Method, authorization: Authorization) -> bool:
+    """Does a listing depend on all of what it lists? What decides what a user sees may look at all of it."""
+    return method.members or authorization != "none"
+
+
 def lasting(method: Method, authorization: Authorization, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """What a kept listing depends on once it agrees with the cache (targets.lasting); None: on the same as before. What
-    decides what a user sees may look at all of a table."""
+    """What a kept listing depends on once it agrees with the cache (targets.lasting); None: on the same as before, as
+    where users see different things."""
     return targets.lasting(depends) if method.of_listing and authorization == "none" else None
 
 

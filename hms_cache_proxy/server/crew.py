@@ -22,6 +22,12 @@ BEAT_INTERVAL_S: Final = 0.25
 SILENT_NS: Final = 2 * 10**9
 
 
+def heard_since_ns(silent_ns: int) -> int:
+    """After when a worker's last heartbeat must be, or it has been silent for so long. Not before the machine's boot,
+    as 0 is no heartbeat."""
+    return max(0, monotonic_ns() - silent_ns)
+
+
 class Crew:
     """All workers of a proxy."""
 
@@ -79,7 +85,7 @@ class Member:
     def excess(self, beginning: int) -> float:
         """How many more connections this worker has than the one with the fewest among the others with a heartbeat, as
         a share of its own. `beginning` of its own are not counted yet. 0 if it has no more."""
-        connections, since_ns = self._crew.connections(), max(0, monotonic_ns() - SILENT_NS)
+        connections, since_ns = self._crew.connections(), heard_since_ns(SILENT_NS)
         own = connections[self.number] = connections[self.number] + beginning
         told = zip(connections, self._crew.beats(), strict=True)
         fewest = min((number for number, beat in told if beat > since_ns), default=own)

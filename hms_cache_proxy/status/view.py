@@ -26,7 +26,7 @@ from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import Mode, SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import FileHeader, RecordingState
-from hms_cache_proxy.server.crew import Crew
+from hms_cache_proxy.server.crew import Crew, heard_since_ns
 from hms_cache_proxy.status.banner import banner
 from hms_cache_proxy.status.calls import CallTotals, read_totals
 from hms_cache_proxy.status.flush import Flusher
@@ -107,7 +107,7 @@ class ProxyView:
     @property
     def _accepting(self) -> int:
         """How many workers accept connections and have shown a sign of life recently."""
-        since_ns = max(0, time.monotonic_ns() - READY_SILENT_NS)  # just after a boot, 0 would look recent
+        since_ns = heard_since_ns(READY_SILENT_NS)
         return sum(beat > since_ns for beat in self._crew.beats())
 
     def status(self) -> dict[str, object]:

@@ -218,32 +218,27 @@ def test_old_methods_are_equal_to_hive_40(
 
 
 @pytest.mark.real
-def test_a_metastore_that_limits_lists(
-    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+@pytest.mark.parametrize(
+    ("setting", "value", "maker"),
+    [
+        ("metastore.limit.partition.request", "3", Reads.make_get_partitions_ps),  # refuses long lists
+        ("metastore.direct.sql.batch.size", "2", Reads.make_get_partitions_by_names),  # 4.2 lists once for each batch
+    ],
+)
+def test_a_metastore_that_answers_otherwise(
+    new_metastore: Callable[..., Metastore],
+    new_proxy: Callable[..., Proxy],
+    setting: str,
+    value: str,
+    maker: Callable[[Reads], Request],
 ) -> None:
-    """metastore.limit.partition.request makes the metastore refuse long lists: so does the proxy."""
-    metastore = new_metastore("hive42", settings={"metastore.limit.partition.request": "3"})
+    """It has a setting that changes lists of partitions: so does the proxy."""
+    metastore = new_metastore("hive42", settings={setting: value})
     with MetastoreClient(*metastore.address) as client, RawConnection(*metastore.address) as direct:
-        world = fill(client, "limited", SEED, databases=1, tables=3, partitions=8)
+        world = fill(client, "settings", SEED, databases=1, tables=3, partitions=8)
         proxy = new_proxy(metastore)
         reads = Reads(world, SEED)
-        makers = [Reads.make_get_partitions, Reads.make_get_partitions_ps, Reads.make_get_partitions_by_filter]
-        with RawConnection(*proxy.address) as proxied:
-            check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
-    assert any(reason == "settings" for _, _, reason in proxy.requests())
-
-
-@pytest.mark.real
-def test_a_metastore_that_reads_in_batches(
-    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
-) -> None:
-    """metastore.direct.sql.batch.size: 4.2 then lists partitions that are asked for by name once for each batch."""
-    metastore = new_metastore("hive42", settings={"metastore.direct.sql.batch.size": "2"})
-    with MetastoreClient(*metastore.address) as client, RawConnection(*metastore.address) as direct:
-        world = fill(client, "batches", SEED, databases=1, tables=3, partitions=8)
-        proxy = new_proxy(metastore)
-        reads = Reads(world, SEED)
-        makers = [Reads.make_get_partitions_by_names, Reads.make_get_partitions, Reads.make_get_partitions_by_filter]
+        makers = [Reads.make_get_partitions, Reads.make_get_partitions_by_filter, maker]
         with RawConnection(*proxy.address) as proxied:
             check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
     assert any(reason == "settings" for _, _, reason in proxy.requests())

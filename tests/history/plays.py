@@ -69,7 +69,7 @@ def lease_under_way(stage: Stage) -> int:
     way.stall(Direction.DOWN)
     stage.until(lambda: way.bytes_taken[Direction.DOWN] > way.bytes_passed[Direction.DOWN], "a lease under way")
     way.stall()
-    stage.until(lambda: stage.leases_are_out(a) and not stage.may_hit(b), "without leases")
+    stage.until(lambda: stage.leases_are_out(a) and not b.may_hit(), "without leases")
     stage.write(a).result()
     arrived = stage.hold(b, "leased")
     way.restore()
@@ -99,7 +99,7 @@ def read_in_pieces(stage: Stage) -> int:
     stage.until(lambda: reading.done() or stage.visits(b, "fences_looked_at") > came, "reading")
     if not reading.done():
         way.restore()
-        stage.until(lambda: stage.may_hit(b), "leased")
+        stage.until(lambda: b.may_hit(), "leased")
         stage.let_on(b, "fences_looked_at")
     return reading.result()
 
@@ -112,7 +112,7 @@ def missed_while_cut_off(stage: Stage) -> int:
     way.refuse()
     stage.write(a).result()
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     return stage.read(b)
 
 
@@ -168,7 +168,7 @@ def connected_meanwhile(stage: Stage) -> int:
     written = stage.write(a)
     stage.visited(a, "leaves", leaves)
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     stage.steps(b)
     stage.stop(b)
     stage.let_on(a, "leaves")
@@ -228,7 +228,7 @@ def killed_while_cut_off(stage: Stage) -> int:
     stage.kill(a)
     stage.again(WRITER)
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     stage.steps(b)
     stage.stop(b)
     stage.carried_out()
@@ -298,7 +298,7 @@ def joined_after_a_crash(stage: Stage) -> int:
     stage.kill(a)
     c = stage.enter(THIRD, times(), [THIRD, READER])
     stage.ready(c)
-    stage.until(lambda: stage.may_hit(c), "leased")
+    stage.until(lambda: c.may_hit(), "leased")
     stage.steps(c)
     stage.stop(c)
     stage.carried_out()
@@ -316,7 +316,7 @@ def unasked(stage: Stage, lease_s: float) -> tuple[Proxy, Proxy, FaultProxy]:
     stage.stop(b)
     way = stage.way(READER, WRITER)
     way.stall(Direction.UP)
-    stage.until(lambda: stage.leases_are_out(a) and not stage.may_hit(b), "without leases")
+    stage.until(lambda: stage.leases_are_out(a) and not b.may_hit(), "without leases")
     stage.hold(a, "asks")
     return a, b, way
 
@@ -326,7 +326,7 @@ def over_unheard(stage: Stage) -> int:
     a, b, way = unasked(stage, SHORT_S)
     stage.write(a).result()
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     return stage.read(b)
 
 
@@ -337,7 +337,7 @@ def under_way_unheard(stage: Stage) -> int:
     written = stage.write(a)
     stage.visited(a, "leaves", leaves)
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     stage.stop(a, "peers")
     stage.let_on(a, "leaves")
     written.result()
@@ -350,7 +350,7 @@ def handed_out_unheard(stage: Stage) -> int:
     stage.write_past_all()
     stage.hand_out_events(a)
     way.restore()
-    stage.until(lambda: stage.may_hit(b), "leased")
+    stage.until(lambda: b.may_hit(), "leased")
     return stage.read(b)
 
 
@@ -360,7 +360,7 @@ def without_room(stage: Stage) -> int:
     stage.stop(b)
     with stage.no_room(a):
         stage.write(a).result()
-    stage.until(lambda: not stage.word(a, Slot.UNFENCED) & 1 and stage.may_hit(b), "recorded, and the reader leased")
+    stage.until(lambda: not a.word(Slot.UNFENCED) & 1 and b.may_hit(), "recorded, and the reader leased")
     return stage.read(b)
 
 

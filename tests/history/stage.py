@@ -20,7 +20,7 @@ from pathlib import Path
 from hive_metastore.ttypes import NoSuchObjectException
 from thrift.transport.TTransport import TTransportException
 
-from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.state import Slot
 from tests.history.fleet import fleet, leased
 from tests.history.registers import TableParameter
 from tests.history.test_history import told_hits
@@ -194,7 +194,7 @@ class Stage:
         """Write through one that starts. If that has to wait for the others, they can be reached again."""
         self.listens(proxy)
         if self.planted is not None:
-            self.until(lambda: self.word(proxy, Slot.PEERS_SETTLED) == 1, "letting its writes leave")
+            self.until(lambda: proxy.word(Slot.PEERS_SETTLED) == 1, "letting its writes leave")
         written = self.goes_or_waits(proxy)
         if not written.done():
             for way in ways:
@@ -288,14 +288,6 @@ class Stage:
 
     # the words of the page
 
-    def word(self, proxy: Proxy, slot: Slot) -> int:
-        with StatePage(proxy.directory / "data" / "state") as page:
-            return int(page[slot])
-
-    def may_hit(self, proxy: Proxy) -> bool:
-        """By its leases."""
-        return self.word(proxy, Slot.LEASE_UNTIL_NS) > time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
     @staticmethod
     def leases(proxy: Proxy) -> int:
         """How many others it has a lease of."""
@@ -303,7 +295,7 @@ class Stage:
 
     def leases_are_out(self, proxy: Proxy) -> bool:
         """Have all leases run out that it has given?"""
-        return self.word(proxy, Slot.GIVEN_UNTIL_NS) < time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return proxy.word(Slot.GIVEN_UNTIL_NS) < time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _end(self) -> None:
         """Whatever has happened in the play."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
-from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.state import Slot
 from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
@@ -175,7 +175,7 @@ def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_na
     assert of_first < LEASE_S + LATE_S, (of_first, first.log_tail())
     assert max(of_later) < LATE_S, (of_later, first.log_tail())
     for proxy in (first, second):
-        proxy.wait(lambda proxy=proxy: not may_hit(proxy), "without its lease")
+        proxy.wait(lambda proxy=proxy: not proxy.may_hit(), "without its lease")
         assert [one["state"] for one in peers_of(proxy)].count("missing") == 1
         for _ in range(3):
             began_ns, relayed = time.monotonic_ns(), relayed_for_peers(proxy)
@@ -201,24 +201,14 @@ def relayed_for_peers(proxy: Proxy) -> float:
 
 def looked_ns(proxy: Proxy) -> int:
     """When the last look at the database began that is over."""
-    return word(proxy, Slot.BEGAN_NS)
-
-
-def may_hit(proxy: Proxy) -> bool:
-    """By its leases."""
-    return word(proxy, Slot.LEASE_UNTIL_NS) > time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def word(proxy: Proxy, slot: Slot) -> int:
-    with StatePage(proxy.directory / "data" / "state") as page:
-        return int(page[slot])
+    return proxy.word(Slot.BEGAN_NS)
 
 
 def hits_without_a_look(proxy: Proxy, database: str, expected: str) -> bool:
     """Is a read now a hit by the leases? It is right, however it is answered."""
-    before, leases = hits(proxy), may_hit(proxy)
+    before, leases = hits(proxy), proxy.may_hit()
     assert shown(proxy, database, "t") == expected
-    return leases and may_hit(proxy) and hits(proxy) > before
+    return leases and proxy.may_hit() and hits(proxy) > before
 
 
 @pytest.mark.real
