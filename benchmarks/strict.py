@@ -2,7 +2,8 @@
 
 Two proxies of one worker in front of one metastore: one with `transactional_reads = "strict"`, one with `passthrough`.
 `get_table_req` without a list over some connections, each proxy in turn, several times; alone, and while somebody
-commits a transaction on one of these tables ten times a second. Each figure is the median of the rounds, and a ratio
+commits a transaction on one of these tables ten times a second. With `/thrift` after the metastore's name the proxies
+read the metastore over Thrift, else its database. Each figure is the median of the rounds, and a ratio
 is the median of the ratios of rounds, because the two of a round have the same neighbours. CPU time is that of the
 proxy's processes, the metastore's and its database's. Must not know: how the proxy decides.
 """
@@ -124,11 +125,12 @@ def counter(metastore: Metastore) -> Callable[[], int]:
 
 @contextmanager
 def bench(flavour: str, directory: Path) -> Iterator[tuple[Bench, Metastore]]:
-    """Both proxies, with the tables in their caches."""
+    """Both proxies, with the tables in their caches. `flavour`: of the metastore, with `/thrift` if they read that."""
     bed = Bed()
+    name, _, over = flavour.partition("/")
     with ExitStack() as stack:
         stack.callback(bed.close)
-        metastore = bed.private_metastore(flavour)
+        metastore = bed.private_metastore(name)
         with Transactions(*metastore.address) as direct:
             direct.create_database(DATABASE)
             for number in range(TABLES):
@@ -140,7 +142,8 @@ def bench(flavour: str, directory: Path) -> Iterator[tuple[Bench, Metastore]]:
         proxies, servers = {}, {}
         for name in (STRICT, RELAYED):
             settings = {"TRANSACTIONAL_READS": name}
-            proxy = Proxy(directory / name, metastore.uri, metastore.database.reader_url, settings)
+            url = "" if over else metastore.database.reader_url
+            proxy = Proxy(directory / name, metastore.uri, url, settings)
             stack.callback(proxy.close)
             proxies[name] = proxy.start(prewarmed=True)
             assert proxy.process is not None
@@ -190,7 +193,9 @@ def _figures(pairs: list[tuple[Round, Round]]) -> list[Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.strict", description=__doc__)
-    parser.add_argument("--metastores", default="embedded-postgresql,hive42", help="flavours of the test bed")
+    parser.add_argument(
+        "--metastores", default="embedded-postgresql,hive42,hive42/thrift", help="flavours of the test bed"
+    )
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=5)
     kept.option(parser)

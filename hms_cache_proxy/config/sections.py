@@ -261,9 +261,9 @@ class Config(Section):
         None, ge=1, description="With consistency = bounded: maximum age of an answer from the cache."
     )
     transactional_reads: Literal["passthrough", "strict", "eventual", "reject"] = setting(
-        "passthrough",
-        description="Reads of transactional tables without a proof: ask the metastore, or answer after a look at the"
-        " database; without a ValidWriteIdList also: answer as of the last step, or refuse.",
+        "strict",
+        description="Reads of transactional tables without a proof: answer after a look at the database, or ask the"
+        " metastore; without a ValidWriteIdList also: answer as of the last step, or refuse.",
     )
     max_unconfirmed_ms: int = setting(
         10_000, ge=100, description="The cache stops answering if the follower has not confirmed it for this long."

@@ -174,7 +174,7 @@ def test_the_job_of_a_shop(
     """Every result is the metastore's own, and nearly all that the planner reads comes from the cache."""
     assert len(JOB) == 152 and sum(sql.startswith(READS) for sql in JOB) > 100
     metastore = new_metastore("hive42")
-    proxies = [new_proxy(metastore, settings={"TRANSACTIONAL_READS": "strict"}) for _ in range(2)]
+    proxies = [new_proxy(metastore) for _ in range(2)]
     outcome = drive(tmp_path / "hive", metastore, proxies)
     print(outcome.text())
     assert not outcome.failures

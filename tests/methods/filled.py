@@ -34,6 +34,7 @@ class Filled(Closing):
             "store_url": store_url,
             "upstream": "thrift://127.0.0.1:1",
             "list_order": "name",
+            "transactional_reads": "passthrough",
         }
         self.config = load(cli=cli)
         self.page = StatePage(paths.state(self.config), create=True)

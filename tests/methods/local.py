@@ -35,10 +35,15 @@ class Asked:
 
 
 def followed_over(world: World, directory: Path, **settings: Any) -> Followed:
-    """A data directory that a follower keeps with what belongs to a world, as a proxy is by default."""
-    include = [f"{world.prefix}*.*"]
-    upstream = f"thrift://{world.address}"
-    return Followed(directory, **{"store_url": world.store_url, "upstream": upstream, "include": include, **settings})
+    """A data directory that a follower keeps with what belongs to a world. Settings are the defaults, except that reads
+    of transactional tables without a proof are relayed, so that a test sees which they are."""
+    given = {
+        "store_url": world.store_url,
+        "upstream": f"thrift://{world.address}",
+        "include": [f"{world.prefix}*.*"],
+        "transactional_reads": "passthrough",
+    }
+    return Followed(directory, **{**given, **settings})
 
 
 class Opened(Protocol):

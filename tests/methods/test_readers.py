@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hms_cache_proxy.methods.table import METHODS
+from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from tests.comparison import UNORDERED_BEFORE, in_any_order
-from tests.methods.local import Local
+from tests.methods.local import Asked, Local, followed_over
 from tests.methods.oracle import Oracle, Reply, plain
 from tests.methods.questions import Question, everything
+from tests.methods.test_dispatch import until
 from tests.methods.test_expressions import READERS
 from tests.methods.world import World
 
@@ -102,6 +105,11 @@ def numbered(release: str) -> list[Any]:
     return [pytest.param(q, id=f"{at}-{q.method}") for at, q in enumerate(questions)]
 
 
+def without_proof() -> list[Any]:
+    """Those about transactional tables, or with a table's id, that prove nothing."""
+    return [param for param in numbered("4.2") if param.values[0].reason in ("no_write_id", "table_id", "write_id")]
+
+
 def share_of_embedded() -> list[Any]:
     questions = numbered("4.2")
     return questions if os.environ.get("QUESTIONS") == "all" else questions[::STRIDE_EMBEDDED]
@@ -131,6 +139,38 @@ def test_as_hive_3_1(world31: World, local31: Local, question: Question) -> None
 @pytest.mark.parametrize("question", numbered("2.3"))
 def test_as_hive_2_3(world23: World, local23: Local, question: Question) -> None:
     compare_old(world23, local23, question)
+
+
+@pytest.fixture(scope="module")
+def looking(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A connection to a dispatcher over Hive 4.2.0 that answers after a look what proves nothing."""
+    settings = {"transactional_reads": "strict", "list_order": "name"}
+    with followed_over(world42, tmp_path_factory.mktemp("looking") / "data", **settings) as followed:
+        followed.loaded()
+        local = Local.connect(followed, world42.address, WorkerMetrics())
+        yield local
+        local.close()
+
+
+@pytest.mark.parametrize("question", without_proof())
+def test_without_proof_after_a_look(world42: World, looking: Local, question: Question) -> None:
+    """transactional_reads = "strict", the default: the same answer, from the cache; of tables only to clients that name
+    their capabilities."""
+    arguments = world42.filled(question.arguments)
+    own = looking.oracle.read(question.method, **arguments)
+
+    def compared() -> Asked:
+        looking.session.floors = None
+        asked = looking.ask(question.method, **arguments)
+        assert (asked.reply.type, comparable(question.method, asked.reply.value)) == (
+            own.type,
+            comparable(question.method, own.value),
+        )
+        return asked
+
+    found = until(compared, lambda asked: (asked.by, asked.reason) != ("miss", "strict"))
+    tables = question.method in ("get_table_req", "get_table_objects_by_name_req") and question.reason == "no_write_id"
+    assert (found.by, found.reason) == (("miss", "capabilities") if tables else ("hit", "strict"))
 
 
 def test_every_reader_is_asked() -> None:

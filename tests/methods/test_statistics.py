@@ -42,7 +42,11 @@ def made(hms42: Metastore, unique_name: str) -> Iterator[Analyzed]:
 @pytest.fixture
 def local(hms42: Metastore, made: Analyzed, tmp_path: Any) -> Iterator[Local]:
     assert hms42.database is not None
-    settings = {"store_url": hms42.database.reader_url, "include": [f"{made.database.decode()}.*"]}
+    settings = {
+        "store_url": hms42.database.reader_url,
+        "include": [f"{made.database.decode()}.*"],
+        "transactional_reads": "passthrough",
+    }
     with Followed(tmp_path / "data", upstream=hms42.uri, **settings) as followed:
         followed.loaded()
         connected = Local.connect(followed, hms42.uri.removeprefix("thrift://"), WorkerMetrics())

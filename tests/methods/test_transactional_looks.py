@@ -1,5 +1,5 @@
-"""transactional_reads = "strict": reads without a proof are answered by a look that began after they arrived, never
-by an earlier one, in whatever way the answer is made or kept."""
+"""transactional_reads = "strict", the default: reads without a proof are answered by a look that began after they
+arrived, never by an earlier one, in whatever way the answer is made or kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def changed(cursor: int, body: bytes) -> Changes:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with filled(tmp_path, transactional_reads="strict") as made:
+    with filled(tmp_path) as made:
         yield made
 
 
@@ -135,7 +135,7 @@ def test_another_id_or_another_list(bench: Bench, proof: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("proof", NO_PROOF)
 def test_passthrough_relays_another_id_and_another_list(tmp_path: Path, proof: dict[str, Any]) -> None:
-    with filled(tmp_path) as bench:
+    with filled(tmp_path, transactional_reads="passthrough") as bench:
         relayed = asked(bench, without_proof(**proof))
         assert isinstance(relayed, Forward) and relayed.reason == ("write_id" if proof.get("id") == 90 else "table_id")
 
@@ -184,7 +184,7 @@ def test_a_kept_reply_waits_too(bench: Bench) -> None:
 
 
 def test_with_strict_consistency_one_look_is_enough(tmp_path: Path) -> None:
-    with filled(tmp_path, transactional_reads="strict", consistency="strict") as bench:
+    with filled(tmp_path, consistency="strict") as bench:
         arrived_ns = time.monotonic_ns()
         assert isinstance(asked(bench, old_call(), arrived_ns), Wait)
         bench.step()
@@ -192,7 +192,7 @@ def test_with_strict_consistency_one_look_is_enough(tmp_path: Path) -> None:
 
 
 def test_passthrough_relays_whatever_was_looked_at(tmp_path: Path) -> None:
-    with filled(tmp_path) as bench:
+    with filled(tmp_path, transactional_reads="passthrough") as bench:
         arrived_ns = time.monotonic_ns()
         bench.step()
         relayed = asked(bench, old_call(), arrived_ns)

@@ -19,7 +19,7 @@ from tests.write_ids.transactions import Transactions, struct
 DB, TABLE = "synchronized", "t"
 Followed = tuple[Transactions, Proxy, Proxy, int]
 READ_ONLY = 2  # TxnType
-PATIENT = {"MAX_UNCONFIRMED_MS": "60000"}
+PATIENT = {"MAX_UNCONFIRMED_MS": "60000", "TRANSACTIONAL_READS": "passthrough"}
 
 
 @contextmanager
