@@ -24,6 +24,8 @@ from typing import Final
 from hms_cache_proxy.cache.targets import Target
 
 SLOTS: Final = 1 << 17
+AHEAD_S: Final = 60
+"""A mark that is further ahead was made before the clock was set back."""
 _BYTES: Final = 4 * SLOTS
 _MASK: Final = SLOTS - 1
 _TABLE: Final = b"t"[0]
@@ -46,8 +48,9 @@ class Uses:
                 self._slots[zlib.crc32(target) & _MASK] = now_s
 
     def used_s(self, target: Target) -> int:
-        """When a table was last read, in Unix seconds; 0 for never."""
-        return self._slots[zlib.crc32(target) & _MASK]
+        """When a table was last read, in Unix seconds; 0 for never, or for a time that is AHEAD_S or more to come."""
+        used_s = self._slots[zlib.crc32(target) & _MASK]
+        return used_s if used_s < time.time() + AHEAD_S else 0
 
     def close(self) -> None:
         """Unmaps the file."""

@@ -54,6 +54,17 @@ class Used(NamedTuple):
     garbage: bool
 
 
+class Pause(NamedTuple):
+    """A time in which nothing is searched for. It ends at once if the clock is set back."""
+
+    began_s: float = 0.0
+    length_s: float = 0.0
+
+    def lasts(self, now_s: float) -> bool:
+        """Has it not ended?"""
+        return 0 <= now_s - self.began_s < self.length_s
+
+
 class Room:
     """Chooses tables. Remembers since when tables have no room, and how much room was not enough for them."""
 
@@ -63,7 +74,7 @@ class Room:
         self._uses = uses
         self._since_s: dict[TableKey, int] = {}
         self._needs: dict[TableKey, int] = {}
-        self._look_s = self._nobody_s = 0.0
+        self._looked = self._found_nobody = Pause()
 
     def pinned(self, key: TableKey) -> bool:
         """Is it a table that is never evicted?"""
@@ -71,20 +82,20 @@ class Room:
 
     def leaving(self, cached: Inventory, used: Used, staying: Collection[TableKey], now_s: float) -> list[Leaving]:
         """The tables to evict because the cache is too large."""
-        if used.garbage or used.used <= self._most or now_s < self._nobody_s:
+        if used.garbage or used.used <= self._most or self._found_nobody.lasts(now_s):
             return []
         found = self._oldest(cached, used, self._ages(cached, staying), used.used - int(LOW * self._most))
         if not found:
-            self._nobody_s = now_s + NOBODY_S
+            self._found_nobody = Pause(now_s, NOBODY_S)
         return found
 
     def coming(
         self, cached: Inventory, used: Used, refused: Collection[TableKey], now_s: float
     ) -> tuple[list[TableKey], list[Leaving]]:
         """Tables without room that were read and may be loaded now, and the tables to evict for them first."""
-        if used.garbage or used.used >= self._most or now_s < self._look_s:
+        if used.garbage or used.used >= self._most or self._looked.lasts(now_s):
             return [], []
-        self._look_s = now_s + LOOK_S + len(refused) / LOOKED_AT_IN_1_S
+        self._looked = Pause(now_s, LOOK_S + len(refused) / LOOKED_AT_IN_1_S)
         wanted = sorted(self._asked_for(refused, int(now_s)), reverse=True)[:COMING_AT_ONCE]
         ages = self._ages(cached, ()) if wanted else iter(())
         coming: list[TableKey] = []
@@ -108,7 +119,7 @@ class Room:
 
     def _asked_for(self, refused: Collection[TableKey], now_s: int) -> list[tuple[int, TableKey]]:
         """Those that were read since they had no room, and when."""
-        self._since_s = {key: self._since_s.get(key, now_s) for key in refused}
+        self._since_s = {key: min(self._since_s.get(key, now_s), now_s) for key in refused}
         found: list[tuple[int, TableKey]] = []
         for key, since_s in self._since_s.items():
             used_s = now_s if self.pinned(key) else self._uses.used_s(targets.table(*key))

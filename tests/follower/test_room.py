@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.follower.room import LOOK_S
+from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.cache.uses import Uses
+from hms_cache_proxy.follower.room import LOOK_S, Room, Used
 from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
 
 NAMES = tuple(b"t%d" % number for number in range(6))
@@ -114,6 +116,18 @@ def test_nobody_leaves_for_another_while_they_are_used(stepping: Stepping) -> No
     assert loaded(stepping) == before
 
 
+def test_after_a_clock_was_set_back(stepping: Stepping) -> None:
+    """Marks of the time before it are an hour ahead. A table that is read now is loaded again in place of such ones."""
+    limited(stepping, 0.75)
+    stepping.settle()
+    before = loaded(stepping)
+    for name in before:
+        stepping.used(name, -3600)
+    stepping.used(NAMES[-1], -5)
+    looked_again(stepping)
+    assert NAMES[-1] in loaded(stepping)
+
+
 def test_a_pinned_table_comes_back_unasked(stepping: Stepping) -> None:
     limited(stepping, 0.75)
     stepping.settle()
@@ -133,3 +147,14 @@ def test_all_come_back_when_there_is_room(catalog: Catalog, stepping: Stepping) 
     stepping.another_cycle()
     stepping.settle()
     assert loaded(stepping) == list(NAMES)
+
+
+@pytest.mark.parametrize("set_back_s", [0, 3600])
+def test_a_pause_ends_when_a_clock_is_set_back(stepping: Stepping, set_back_s: int) -> None:
+    """Nobody could be evicted, so there is another search a while later, by whatever clock."""
+    full, now_s = Used(1000, 0.0, garbage=False), time.time()
+    room = Room(900, (), Uses(stepping.uses))
+    assert room.leaving(Inventory(None), full, (), now_s) == []
+    with stepping.reader.snapshot() as snapshot:
+        leaving = room.leaving(Inventory(snapshot), full, (), now_s + 1 - set_back_s)
+    assert bool(leaving) == bool(set_back_s)
