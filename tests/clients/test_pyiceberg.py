@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -30,7 +30,7 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.packages import required
 
-SUITE_S = 300
+SUITE_S = 600
 APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=24, all=150, every=1000)))
 APPENDS_ANYWHERE = int(os.environ.get("FLEET_APPENDS", by_tier(test=24, all=48, every=1000)))
 TABLES = 4
@@ -63,10 +63,14 @@ def pyiceberg_sources() -> Path:
     return directory / name
 
 
-def run_suite(sources: Path, uri: str, warehouse: Path) -> tuple[int, int, str]:
-    """(passed, failed, output) of the catalog integration tests on one metastore."""
+def run_suite(
+    sources: Path, uri: str, warehouse: Path, more: Mapping[str, str] | None = None, report: Path | None = None
+) -> tuple[int, int, str]:
+    """(passed, failed, output) of the catalog integration tests on one metastore. `more`: of their environment;
+    `report`: where pytest writes what became of each test (JUnit's XML)."""
     environment = {
         **os.environ,
+        **(more or {}),
         "PYICEBERG_TEST_CATALOG": "metastore",
         "PYICEBERG_CATALOG__METASTORE__TYPE": "hive",
         "PYICEBERG_CATALOG__METASTORE__URI": uri,
@@ -74,6 +78,7 @@ def run_suite(sources: Path, uri: str, warehouse: Path) -> tuple[int, int, str]:
     }
     command = ["-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "ignore"]
     command.append("--tb=native")  # the default parses the generated client for each line of a traceback: 40 s
+    command += [f"--junit-xml={report}"] if report is not None else []
     finished = subprocess.run(
         [sys.executable, *command, "-k", "rest_test_catalog", "tests/integration/test_catalog.py"],
         cwd=sources,
