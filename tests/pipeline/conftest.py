@@ -1,4 +1,4 @@
-"""One Spark for the run, and a metastore of these tests' own with contents of every shape."""
+"""One Spark for the run, a metastore of these tests' own with contents of every shape, and an object store."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.session import on, session
+from hms_cache_proxy.snapshots import s3
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.differential import contents
 from tests.differential.changes import Changes
@@ -23,9 +24,11 @@ from tests.store.content import Content
 from tests.store.oracle import Oracle
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.http_faults import HttpFaults
 from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.metastore import Metastore
 from tests.testbed.packages import required
+from tests.testbed.s3 import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +135,30 @@ def built(world: World, spark: SparkSession, tmp_path_factory: pytest.TempPathFa
     """A snapshot of the world at rest."""
     place = tmp_path_factory.mktemp("snapshots") / "one"
     return place, world.build(spark, place)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An object store of a module's own."""
+    with S3Server(tmp_path_factory.mktemp("s3") / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def faults(store: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpFaults]:
+    """The proxy before the store, whose address is in the environment, with the store's account."""
+    with HttpFaults(store.port) as proxy:
+        for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(name, raising=False)
+        for name in (s3.CHECKSUMS, s3.NO_INSTANCE):
+            monkeypatch.setenv(name, "")  # so that it is restored
+            monkeypatch.delenv(name)
+        for name, value in store.environment(proxy.port).items():
+            monkeypatch.setenv(name, value)
+        yield proxy
+
+
+@pytest.fixture
+def bucket(store: S3Server, unique_name: str) -> str:
+    """The URI of an empty one."""
+    return store.bucket(unique_name.replace("_", "-").lower())

@@ -38,36 +38,9 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.http_faults import Fault, HttpFaults, nothing
 from tests.testbed.metastore import Metastore
-from tests.testbed.s3 import S3Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 ORDINARY = (Fault.SLOW_DOWN, Fault.BROKEN, Fault.RESET)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with S3Server(tmp_path_factory.mktemp("s3") / "server") as server:
-        yield server
-
-
-@pytest.fixture
-def faults(store: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpFaults]:
-    """The proxy before the store, whose address is in the environment, with the store's account."""
-    with HttpFaults(store.port) as proxy:
-        for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
-            monkeypatch.delenv(name, raising=False)
-        for name in (s3.CHECKSUMS, s3.NO_INSTANCE):
-            monkeypatch.setenv(name, "")  # so that it is restored
-            monkeypatch.delenv(name)
-        for name, value in store.environment(proxy.port).items():
-            monkeypatch.setenv(name, value)
-        yield proxy
-
-
-@pytest.fixture
-def bucket(store: S3Server, unique_name: str) -> str:
-    """The URI of an empty one."""
-    return store.bucket(unique_name.replace("_", "-").lower())
 
 
 def first_fails() -> Callable[[str, str, int], Fault | None]:

@@ -1,4 +1,4 @@
-"""An HTTP proxy before an object store, which refuses requests, cuts answers short and changes bytes.
+"""An HTTP proxy before an object store, which refuses requests, holds answers, cuts them short and changes bytes.
 
 Job: pass every request on, or do to it what `choose` says. Must not know: which store it is, whose requests they are.
 Invariant: what is passed on is what the client has sent, with its headers, so signatures stay valid.
@@ -31,6 +31,7 @@ class Fault(enum.Enum):
     RESET = "its connection is reset"
     CUT = "half of the answer's body arrives"
     FLIPPED = "one bit of the answer's body is wrong"
+    HELD = "the store has done it, and its answer waits until `release` is set"
 
 
 _REFUSED = {
@@ -47,12 +48,15 @@ def nothing(_method: str, _path: str, _before: int) -> Fault | None:
 
 
 class HttpFaults(Closing):
-    """`choose` may be replaced at any time; `done` counts what was done."""
+    """`choose` may be replaced at any time; `done` counts what was done; `held` has the paths, without query, of which
+    an answer was held."""
 
     def __init__(self, port: int, choose: Choose = nothing) -> None:
         self.target = port
         self.choose = choose
         self.done: Counter[Fault | None] = Counter()
+        self.held: set[str] = set()
+        self.release = threading.Event()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._mutex = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -70,8 +74,15 @@ class HttpFaults(Closing):
             self.done[found] += 1
             return found
 
+    def hold(self, path: str) -> None:
+        """Wait until answers are released."""
+        with self._mutex:
+            self.held.add(path.partition("?")[0])
+        self.release.wait(TIMEOUT_S)
+
     def close(self) -> None:
         """End it."""
+        self.release.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -111,7 +122,10 @@ class _Handler(BaseHTTPRequestHandler):
                     target.putheader(name, value)
             target.endheaders(body or None)
             answer = target.getresponse()
-            self._answer(answer.status, answer.getheaders(), answer.read(), fault)
+            found = answer.read()
+            if fault is Fault.HELD:
+                self.server.owner.hold(self.path)
+            self._answer(answer.status, answer.getheaders(), found, fault)
         finally:
             target.close()
 
