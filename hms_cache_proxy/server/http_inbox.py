@@ -68,6 +68,12 @@ class HttpInbox(Inbox):
     def add(self, data: bytes) -> None:
         self._reader.feed(data)
 
+    def again(self, data: bytes) -> tuple[Head, bytes] | None:
+        """A head that was read before and the body, if these bytes are one more request with this head and nothing of
+        another one is here. They are not kept. The body may be anything."""
+        body, head = self._reader.again(data), self._reader.known_head
+        return None if body is None or head is None else (head, body)
+
     def next(self) -> Request | None:
         """The next complete request. HttpError if it is refused; then the next call goes on, unless `closes`."""
         while True:

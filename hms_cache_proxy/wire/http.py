@@ -20,6 +20,7 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.http_again import KnownHead, known
 from hms_cache_proxy.wire.http_head import CONTENT_TYPE
 
 HEAD_BYTES: Final = 1 << 15  # a token that lists many groups has some 10 kB; Hive allows 6 kB
@@ -78,7 +79,8 @@ class Head:
 
 
 class HttpReader:
-    """The requests of one client. `waiting_bytes`: of heads and bodies that were not taken yet."""
+    """The requests of one client. `waiting_bytes`: of heads and bodies that were not taken yet; `known_head`: that of a
+    request by which the next one may be known (`again`)."""
 
     __slots__ = (
         "_events",
@@ -86,9 +88,11 @@ class HttpReader:
         "_headers",
         "_in_head",
         "_in_message",
+        "_known",
         "_parser",
         "_size",
         "_url",
+        "known_head",
         "waiting_bytes",
     )
 
@@ -97,6 +101,8 @@ class HttpReader:
         self._events: deque[Head | bytes | BodyEnd | HttpError] = deque()
         self._in_head = self._in_message = False
         self._fed_bytes = 0  # of the present head, without the read in which it began
+        self._known: KnownHead | None = None
+        self.known_head: Head | None = None
         self.waiting_bytes = 0
 
     @property
@@ -118,7 +124,7 @@ class HttpReader:
         """Bytes from the client."""
         if self._parser is None:
             return
-        began_before = self._in_head
+        began_before, clean = self._in_head, self.empty
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -128,6 +134,20 @@ class HttpReader:
             self._fed_bytes += len(data)
             if self._fed_bytes > HEAD_BYTES:
                 self._break(_too_large())
+        if clean:
+            self._remember(data)
+
+    def again(self, data: bytes) -> bytes | None:
+        """The body, if nothing waits and these bytes are one request with `known_head`, but for its length. They are
+        then not to be fed."""
+        return self._known.body(data) if self._known is not None and self.empty else None
+
+    def _remember(self, data: bytes) -> None:
+        """The head of a whole request that came alone, with its body in one piece."""
+        match self._events:
+            case [Head() as head, bytes() as body, BodyEnd()] if head.length == len(body) and data.endswith(body):
+                if head.keeps and not head.old and not head.expects:
+                    self._known, self.known_head = known(data[: -len(body)]), head
 
     def next(self) -> Head | bytes | BodyEnd | None:
         """What comes next, if it has arrived. HttpError at the place where the client broke the protocol."""
@@ -145,7 +165,7 @@ class HttpReader:
 
     def close(self) -> None:
         """Forget everything."""
-        self._parser = None
+        self._parser = self._known = self.known_head = None
         self._events.clear()
         self._in_head = self._in_message = False
         self.waiting_bytes = 0

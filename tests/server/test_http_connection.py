@@ -9,7 +9,7 @@ from io import BytesIO
 
 import pytest
 
-from hms_cache_proxy.methods.decision import Serve
+from hms_cache_proxy.methods.decision import ClientSession, Serve
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.commands import (
     Again,
@@ -28,15 +28,18 @@ from hms_cache_proxy.server.http_connection import HttpConnection, HttpSide
 from hms_cache_proxy.upstream.replay import naming
 from hms_cache_proxy.wire.http import Head, HttpError
 from hms_cache_proxy.wire.message import MessageLimits
-from tests.server.playbook import READ, REPLY, SECOND, Playbook, kinds, reply_to, sent
+from tests.server.playbook import READ, REPLY, SECOND, Playbook, Recorder, kinds, reply_to, sent
 
 ROOM = b"POST /metastore HTTP/1.%d\r\nHost: x\r\nx-actor-username: %b\r\nContent-Length: %d\r\n\r\n%b"
+
+DISTRUSTED: set[str] = set()
+"""Users who are not believed any more."""
 
 
 def admit(head: Head, address: str) -> Admitted:
     """By the header alone."""
     user = head.headers[b"x-actor-username"].decode()
-    if user == "nobody":
+    if user == "nobody" or user in DISTRUSTED:
         raise HttpError(HTTPStatus.UNAUTHORIZED, "who?", closes=False)
     return Admitted(user, "header")
 
@@ -45,11 +48,23 @@ def post(user: bytes = b"alice", message: bytes = READ, minor: int = 1) -> bytes
     return ROOM % (minor, user, len(message), message)
 
 
+class HotRecorder(Recorder):
+    """Has hot answers, by whole messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[bytes, bytes] = {}
+
+    def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
+        return self.answers.get(data)
+
+
 class HttpBook(Playbook):
     """A Playbook of an HTTP connection; requests time out after 10 s, heads after 2."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.decider = self.hot = HotRecorder()
         settings = ConnectionSettings(
             limits=MessageLimits(), idle_timeout_ns=60 * SECOND, request_timeout_ns=10 * SECOND
         )
@@ -189,3 +204,55 @@ def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
     while SetReading(True) not in commands:
         assert Again() in commands, "the next turn goes on"
         commands = book.core.turn(book.now)
+
+
+def hot_book() -> HttpBook:
+    """Its user has had one answer, so the head is known."""
+    book = HttpBook()
+    book.hot.answers[READ] = REPLY
+    commands = book.received(post())
+    assert kinds(commands) == [LoggedIn, Send] and body(sent(commands)) == REPLY
+    return book
+
+
+def test_a_request_with_the_head_of_an_earlier_one() -> None:
+    book = hot_book()
+    for _ in range(3):
+        commands = book.received(post())
+        assert kinds(commands) == [Send] and body(sent(commands)) == REPLY
+    assert not book.decider.seen, "by the hot path alone"
+    commands = book.received(post(message=READ[:-1] + b"x"))
+    assert kinds(commands) == [RequestRefused, Send, Close], "it is no message, and is read as any other"
+
+
+def test_a_known_head_of_another_user() -> None:
+    book = hot_book()
+    commands = book.received(post(b"carol"))
+    assert kinds(commands) == [LoggedIn, Send] and commands[0] == LoggedIn("carol", "header")
+    assert [command for command in book.received(post()) if isinstance(command, LoggedIn)] == [
+        LoggedIn("alice", "header")
+    ]
+
+
+def test_a_known_head_that_is_not_believed_any_more() -> None:
+    book = hot_book()
+    DISTRUSTED.add("alice")
+    try:
+        commands = book.received(post())
+    finally:
+        DISTRUSTED.clear()
+    assert kinds(commands) == [RequestRefused, Send] and b" 401 " in sent(commands)
+    assert body(sent(book.received(post()))) == REPLY
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_known_head_while_there_is_something_to_do(blocked: bool) -> None:
+    """Behind a request that is being relayed, and while the client reads nothing."""
+    book = hot_book()
+    if blocked:
+        book.core.client_blocked()
+    else:
+        book.hot.answers.clear()
+        book.received(post())
+        book.hot.answers[READ] = b"must wait"
+    assert Send not in kinds(book.received(post()))
