@@ -114,7 +114,8 @@ class HttpFailure(ConnectionAbortedError):
 
 
 class NoAnswer(UpstreamError):
-    """A connection attempt got no answer in time."""
+    """A connection attempt got no answer in time. (A login that takes too long is another UpstreamError: there is a
+    metastore that can be waited for.)"""
 
 
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller: CallUser) -> UpstreamLink:
@@ -122,10 +123,13 @@ async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller
     act for the user there, UpstreamError for any other failure."""
     if endpoint.users is not None and caller.user is None:
         raise UserRefused("nobody to act for: the client has not logged in", uri=endpoint.uri)
+    reached = asyncio.Event()
     try:
         async with asyncio.timeout(timeout_s):
-            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner), caller)
+            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner), caller, reached.set)
     except TimeoutError as error:
+        if reached.is_set():
+            raise UpstreamError(f"no login within {timeout_s:g} s", uri=endpoint.uri) from error
         raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
     except OSError as error:
         raise UpstreamError(problem(error), uri=endpoint.uri) from error

@@ -80,7 +80,7 @@ class Prober:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The result of a probe. `problem`: empty if the metastore answers. `hangs`: it does not answer in time; `silent`:
-    not even the connection attempt."""
+    not even the connection attempt. A login is not part of that: a busy metastore or KDC may take long for it."""
 
     problem: str
     silent: bool = False
@@ -89,18 +89,18 @@ class Found:
 
 async def probe(endpoint: Endpoint) -> Found:
     """Probes once, on a new connection."""
-    connected = False
+    connected = asyncio.Event()
     try:
         async with asyncio.timeout(PROBE_S):
-            reader, writer = await open_streams(endpoint)
-            connected = True
+            reader, writer = await open_streams(endpoint, reached=connected.set)
+            connected.set()
             try:
                 return Found(await _ask(reader, writer))
             finally:
                 writer.transport.abort()  # close() would wait for the end of TLS from a metastore that may hang
     except TimeoutError:
-        what = "no answer to a probe" if connected else "no connection"
-        return Found(f"{what} within {PROBE_S:g} s", silent=not connected, hangs=True)
+        what = "no answer to a probe" if connected.is_set() else "no connection"
+        return Found(f"{what} within {PROBE_S:g} s", silent=not connected.is_set(), hangs=True)
     except (OSError, WireError, UpstreamError) as error:
         return Found(problem(error) if isinstance(error, OSError) else str(error))
 

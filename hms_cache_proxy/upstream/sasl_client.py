@@ -35,11 +35,19 @@ AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
 MetastoreStreams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+def _untold() -> None:
+    pass
+
+
 async def connect(
-    endpoint: Endpoint, make: Callable[[], AnyProtocol], caller: CallUser | None = None
+    endpoint: Endpoint,
+    make: Callable[[], AnyProtocol],
+    caller: CallUser | None = None,
+    reached: Callable[[], None] = _untold,
 ) -> tuple[asyncio.Transport, AnyProtocol]:
     """A connection of the protocol that `make` makes, after the login: for `caller` if the proxy acts for users there,
-    else as the proxy; None: for the proxy itself. OSError, UserRefused, or UpstreamError if the login fails."""
+    else as the proxy; None: for the proxy itself. `reached` is called before a login, which may take long. OSError,
+    UserRefused, or UpstreamError if the login fails."""
     if endpoint.http is not None:
         return await _over_http(endpoint, endpoint.http, make, caller)
     user = None if caller is None else caller.user
@@ -49,14 +57,14 @@ async def connect(
         return transport, protocol
     try:
         if user is None or endpoint.users is None:
-            return await _logged_in(endpoint, make, partial(endpoint.logins.login, endpoint.host))
-        return await _logged_in_as(endpoint, endpoint.users, make, user)
+            return await _logged_in(endpoint, make, partial(endpoint.logins.login, endpoint.host), reached)
+        return await _logged_in_as(endpoint, endpoint.users, make, user, reached)
     except WireError as error:
         raise UpstreamError(str(error), uri=endpoint.uri) from error
 
 
 async def _logged_in_as(
-    endpoint: Endpoint, users: UserTokens, make: Callable[[], AnyProtocol], user: str
+    endpoint: Endpoint, users: UserTokens, make: Callable[[], AnyProtocol], user: str, reached: Callable[[], None]
 ) -> tuple[asyncio.Transport, AnyProtocol]:
     """With the user's token; if it is refused, once more with a new one, as the metastore may have forgotten it."""
     assert endpoint.logins is not None, "the proxy logs in there"
@@ -64,7 +72,7 @@ async def _logged_in_as(
         token = await users.token(endpoint, user)
         names = b64encode(token.identifier), b64encode(token.password)
         try:
-            return await _logged_in(endpoint, make, partial(ClientLogin, *names, endpoint.logins.layers))
+            return await _logged_in(endpoint, make, partial(ClientLogin, *names, endpoint.logins.layers), reached)
         except LoginFailed as error:
             if not error.refused:
                 raise
@@ -75,9 +83,10 @@ async def _logged_in_as(
 
 
 async def _logged_in(
-    endpoint: Endpoint, make: Callable[[], AnyProtocol], begin: Callable[[], OwnLogin]
+    endpoint: Endpoint, make: Callable[[], AnyProtocol], begin: Callable[[], OwnLogin], reached: Callable[[], None]
 ) -> tuple[asyncio.Transport, AnyProtocol]:
     loop, stream = asyncio.get_running_loop(), await begin_login(endpoint)
+    reached()
     try:
         negotiation = await loop.run_in_executor(threads(), _Negotiation, begin)
         stream.send(negotiation.first)
@@ -114,10 +123,12 @@ async def _over_http(
     return stream, protocol
 
 
-async def open_streams(endpoint: Endpoint, caller: CallUser | None = None) -> MetastoreStreams:
+async def open_streams(
+    endpoint: Endpoint, caller: CallUser | None = None, reached: Callable[[], None] = _untold
+) -> MetastoreStreams:
     """The same, as asyncio's streams."""
     reader = asyncio.StreamReader()
-    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader), caller)
+    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader), caller, reached)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
 

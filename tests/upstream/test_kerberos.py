@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 from hive_metastore.ttypes import Database
@@ -16,14 +17,16 @@ from thrift.Thrift import TApplicationException
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.towards import Towards
-from hms_cache_proxy.upstream.endpoints import Endpoint
-from hms_cache_proxy.upstream.prober import probe
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint
+from hms_cache_proxy.upstream.link import LinkOwner, NoAnswer, connect
+from hms_cache_proxy.upstream.prober import PROBE_S, probe
 from hms_cache_proxy.upstream.service import ServiceConnection
 from hms_cache_proxy.wire.sasl import EVERY_LAYER, Layers
 from tests.proxy import Proxy
 from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, OK, START, Realm, SaslConnection, message, realm_in
 from tests.server.web import Web
 from tests.testbed.client import MetastoreClient
+from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.kdc import REALM
 from tests.testbed.objects import create_table, table
 from tests.testbed.processes import wait_until
@@ -183,6 +186,43 @@ def test_refusals(place: Place, proxies: list[Proxy], tmp_path: Path) -> None:
     with MetastoreClient(*proxy.address) as client, pytest.raises(TApplicationException, match="refuses the login"):
         client.get_all_databases()
     assert proxy.status()["upstream"]["reachable"] is False
+
+
+def test_a_metastore_that_does_not_answer_logins_is_not_taken_for_gone(place: Place) -> None:
+    """By a probe, and by a client's connection: it can be waited for."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        listener.listen()
+        endpoint = Endpoint("localhost", listener.getsockname()[1], None, place.logins())
+        found = asyncio.run(probe(endpoint))
+        with pytest.raises(UpstreamError, match=r"no login within 0\.5 s") as caught:
+            asyncio.run(connect(endpoint, cast(LinkOwner, None), 0.5, CallUser(None)))  # who is told of nothing
+    assert (found.hangs, found.silent) == (True, False)
+    assert not isinstance(caught.value, NoAnswer)
+
+
+def test_calls_wait_for_the_only_metastore_whose_logins_take_longer_than_a_probe(
+    place: Place, proxies: list[Proxy], tmp_path: Path
+) -> None:
+    """As long as `connect_timeout_s` says."""
+    settings = place.realm.service(STORE="none", UPSTREAM_OPTIONS_CONNECT_TIMEOUT_S="60")
+    with FaultProxy("localhost", place.metastore.port) as way:
+        proxy = Proxy(tmp_path / "proxy", f"thrift://localhost:{way.port}", settings=settings)
+        proxies.append(proxy)
+        proxy.start()
+
+        def is_sick() -> bool:
+            return proxy.metric("hms_proxy_upstream_circuit") == 1
+
+        with MetastoreClient(*proxy.address) as client:
+            assert client.get_all_databases()
+            way.delay(PROBE_S, Direction.DOWN)  # three times during a login
+            assert wait_until(lambda: client.get_all_databases() and is_sick())
+        with MetastoreClient(*proxy.address) as client:
+            assert client.get_all_databases()
+        assert is_sick()
+        way.restore()
+        assert wait_until(lambda: not is_sick())
 
 
 def test_without_the_kdc(place: Place, tmp_path: Path) -> None:
