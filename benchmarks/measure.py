@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import pack
@@ -60,12 +61,13 @@ def build_load_generator() -> Path:
 
 
 def family(pid: int) -> list[int]:
-    """The process and its living descendants."""
+    """The process and its descendants, those of all threads: a JVM starts programs in threads of its own. Those that
+    have ended are among them until their parent has waited for them."""
     found = [pid]
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    if children.exists():
-        for child in children.read_text().split():
-            found += family(int(child))
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            for child in children.read_text().split():
+                found += family(int(child))
     return found
 
 
@@ -83,11 +85,14 @@ def cpu_seconds(processes: tuple[int, ...]) -> float:
 
 
 def private_bytes(pid: int) -> int:
-    """Anonymous memory of one process; the mapped cache, which the kernel can drop, is not in it."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    """Anonymous memory of one process; the mapped cache, which the kernel can drop, is not in it. None where it has
+    ended, and its parent has not waited for it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    for line in lines:
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise AssertionError("this kernel tells no RssAnon")
+    assert any(re.match(r"State:\s+[ZX]", line) for line in lines), "this kernel tells no RssAnon"
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
