@@ -18,7 +18,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec, stepwise
 
-from . import shapes
+from . import projections, shapes
 from .beginning import decode_beginning
 from .proof import Bearer
 from .readers.every import READERS, Reader
@@ -53,7 +53,7 @@ class Plan:
         self.bearer = Bearer(method.name)
         rules = (*method.rules, *method.silent_before_4)
         paths = dict.fromkeys(path for rule in rules for path in rule.paths())
-        self._cls = shapes.projection(method.name, tuple(paths))
+        self._cls = projections.projection(method.name, tuple(paths))
         self._understood: Understood | None = None
 
     def named(self, message: bytes, offset: int, *, complete: bool) -> tuple[bytes, ...]:

@@ -30,7 +30,7 @@ from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType
 
-from . import effects, shapes
+from . import effects, projections, shapes
 from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
 from .large import decided
 from .plan import Plan, may_write, plan
@@ -267,7 +267,7 @@ def _databases(found: Plan | None, header: Header, message: bytes, complete: boo
     named = found.named(message, header.body, complete=complete)
     rule = _MORE.get(found.method.name)
     if rule is not None:
-        cls = shapes.projection(found.method.name, tuple(rule.paths()))
+        cls = projections.projection(found.method.name, tuple(rule.paths()))
         try:
             named += tuple(rule.targets(spec.decode(cls, message, header.body)[0]))
         except WireError:

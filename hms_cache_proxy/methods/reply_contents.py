@@ -21,7 +21,7 @@ from hms_cache_proxy.wire.message import (
 )
 from hms_cache_proxy.wire.spans import fields_of
 
-from . import shapes
+from . import projections
 
 NOT_FOUND = frozenset({"NoSuchObjectException", "UnknownTableException", "UnknownDBException"})
 """Declared exceptions that say that something does not exist: answers like any other."""
@@ -99,7 +99,7 @@ def event_id_of(method: str, reply: bytes) -> int | None:
         response = _returned(spec.result(method), reply)
         return None if response is None else int(response.eventId or 0)
     if method == "get_next_notification":
-        response = _returned(shapes.result_projection(method, ("success.events.eventId",)), reply)
+        response = _returned(projections.result_projection(method, ("success.events.eventId",)), reply)
         return None if response is None else max((event.eventId or 0 for event in response.events or ()), default=0)
     return None
 

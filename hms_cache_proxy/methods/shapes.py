@@ -1,15 +1,14 @@
 """Rules that find the targets of a call in its arguments.
 
-Job: declarative rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table";
-and for each method one class that decodes only the fields that its rules read (of 1,000 partitions of an add_partitions
-the other fields are skipped, not built). Must not know: which method has which rule (table.py), the cache, sessions.
+Job: declarative rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table".
+Must not know: which method has which rule (table.py), the cache, sessions.
 
 Invariants:
 - Names are folded generously (names.write_name): a rule may name too much, never too little.
 - An absent name yields nothing. If all rules of a call yield nothing, the caller decides what that means.
 - Paths are dotted field names of the newest IDL that has them; a step into a list means each of its elements.
 
-Owner: any process; the projected classes are cached, building them is idempotent.
+Owner: any process.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from typing import Any, Protocol
 
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.consistency import names
-from hms_cache_proxy.wire import spec
 
-Path = str
+from .projections import Path
+
 DEFAULT_DATABASE = b"default"
 MOST_CALLED = 1000
 """Partitions that one write reloads by name; each takes a row in the fences. If it names more, all are reloaded."""
@@ -256,6 +255,29 @@ class _Each:
             yield from self.rule.targets(element)
 
 
+@dataclass(frozen=True, slots=True)
+class _Constrained:
+    """The tables that constraints of a new table name, which may be others: in the catalog that each names, and in that
+    of the new table, which a metastore gives to all of them if the first names none (tested: Hive 4.2.0)."""
+
+    many: Path
+    database: str
+    table: str
+    catalog: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [*(f"{self.many}.{field}" for field in (self.database, self.table, "catName")), self.catalog]
+
+    def targets(self, row: Any) -> Iterator[bytes]:
+        home = get(row, self.catalog)
+        for element in get(row, self.many) or ():
+            table = names.write_name(get(element, self.table))
+            for catalog in {home, home if element.catName is None else element.catName}:
+                named = names.write_database(get(element, self.database), catalog)
+                if named is not None and table is not None:
+                    yield target.table(*named, table)
+
+
 def in_parts(rule: Rule, row: Any) -> Iterator[list[bytes]]:
     """What the rule names, in parts of at most PART elements."""
     if isinstance(rule, _Each):
@@ -349,6 +371,11 @@ def whole_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
     return _Table(db, tbl, catalog, listing=True, with_database=False)
 
 
+def constrained(rows: Path, db: str, tbl: str, catalog: Path) -> Rule:
+    """The tables that rows of constraints name in these fields; `catalog`: of the table that is created."""
+    return _Constrained(rows, db, tbl, catalog)
+
+
 def read_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
     """What a read of a table (or of a list of them) depends on."""
     return _Table(db, tbl, catalog, listing=False, with_database=True)
@@ -440,48 +467,3 @@ def everything() -> Rule:
 def anything(*if_set: Path) -> Rule:
     """If one of these fields is set: anything may change, and events say what."""
     return _Everything(target.UNKNOWN, if_set)
-
-
-@cache
-def projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
-    """The class that decodes these paths of a method's arguments. KeyError for an unknown field."""
-    return _project(f"{method}_args", spec.METHODS[method].args, spec.args(method), paths)
-
-
-@cache
-def struct_projection(name: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
-    """The same for a struct."""
-    return _project(name, spec.fields(name), spec.struct(name), paths)
-
-
-@cache
-def result_projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
-    """The same for a method's result."""
-    return _project(f"{method}_result", spec.METHODS[method].result, spec.result(method), paths)
-
-
-def _project(
-    name: str, rows: tuple[spec.FieldFact, ...], whole: type[spec.Struct], paths: Sequence[Path]
-) -> type[spec.Struct]:
-    below: dict[str, list[Path]] = {}
-    for path in paths:
-        step, _, rest = path.partition(".")
-        below.setdefault(step, []).extend([rest] if rest else [])
-    by_name = {row[2]: row for row in whole.thrift_spec if row is not None}
-    types = {row.name: row.type for row in reversed(rows)}
-    chosen: dict[int, Any] = {}
-    for step, rests in below.items():
-        field_id, ttype, _, inner, default = by_name[step]
-        if rests:
-            struct_name = types[step].removeprefix("list<").removesuffix(">")
-            part = _project(struct_name, spec.fields(struct_name), spec.struct(struct_name), rests)
-            is_list = ttype == spec.TType.LIST
-            inner = (spec.TType.STRUCT, part._typeargs, False) if is_list else part._typeargs
-        chosen[field_id] = (field_id, ttype, step, inner, default)
-    names_ = tuple(below)
-    cls: type[spec.Struct] = type(
-        f"{name}[{','.join(names_)}]", (spec.Struct,), {**dict.fromkeys(names_), "_names": names_}
-    )
-    cls.thrift_spec = tuple(chosen.get(i) for i in range(max(chosen, default=-1) + 1))
-    cls._typeargs = [cls, cls.thrift_spec]
-    return cls

@@ -110,6 +110,16 @@ def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
     )
 
 
+def _created(name: str, table: str, of: str) -> Method:
+    """A table is created with constraints, which may be of other tables. `of`: what is before the lists' names."""
+    rules: list[s.Rule] = [s.whole_table(f"{table}.dbName", f"{table}.tableName", f"{table}.catName")]
+    for kind in ("primaryKeys", "uniqueConstraints", "notNullConstraints", "defaultConstraints", "checkConstraints"):
+        rules.append(s.constrained(of + kind, "table_db", "table_name", f"{table}.catName"))
+    for side in ("pktable", "fktable"):
+        rules.append(s.constrained(f"{of}foreignKeys", f"{side}_db", f"{side}_name", f"{table}.catName"))
+    return _write(name, *rules)
+
+
 def _statistics(name: str, stats: str) -> Method:
     rule = s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName")
     silent = s.partitions(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.partName", f"{stats}.catName")
@@ -187,12 +197,8 @@ _ROWS: list[Method] = [
     _read("translate_table_dryrun"),
     _logged("create_table", _CREATE_TABLE),
     _logged("create_table_with_environment_context", _CREATE_TABLE),
-    _write("create_table_with_constraints", _CREATE_TABLE, *_foreign_keys("foreignKeys")),
-    _write(
-        "create_table_req",
-        s.whole_table("request.table.dbName", "request.table.tableName", "request.table.catName"),
-        *_foreign_keys("request.foreignKeys"),
-    ),
+    _created("create_table_with_constraints", "tbl", ""),
+    _created("create_table_req", "request.table", "request."),
     _logged("alter_table", _ALTER_TABLE),
     _write("alter_table_with_cascade", _ALTER_TABLE),
     _logged("alter_table_with_environment_context", _ALTER_TABLE),

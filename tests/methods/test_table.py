@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hms_cache_proxy.cache import targets as t
-from hms_cache_proxy.methods import shapes
+from hms_cache_proxy.methods import projections, shapes
 from hms_cache_proxy.methods.plan import Plan
 from hms_cache_proxy.methods.readers.every import READERS
 from hms_cache_proxy.methods.table import METHODS, MethodKind
@@ -23,7 +23,7 @@ def test_every_known_method_has_one_row() -> None:
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_rules_name_fields_that_exist(name: str) -> None:
     row = METHODS[name]
-    shapes.projection(name, tuple(path for rule in (*row.rules, *row.silent_before_4) for path in rule.paths()))
+    projections.projection(name, tuple(path for rule in (*row.rules, *row.silent_before_4) for path in rule.paths()))
     assert not (row.learn and not row.rules), "what is learned has dependencies"
     assert row.reads == (name in READERS)
     assert not (row.reads or row.learn) or row.kind is MethodKind.READ
@@ -69,6 +69,7 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     foreign = struct("SQLForeignKey", pktable_db=b"d", pktable_name=b"t", fktable_db=b"d", fktable_name=b"x")
     keys = {"req": struct("AddForeignKeyRequest", foreignKeyCols=[foreign])}
     yield "add_foreign_key", keys, {table, t.table(HIVE, b"d", b"x")}
+    yield from constrained_cases()
     yield (
         "get_functions_req",
         {"request": struct("GetFunctionsRequest", dbName=b"d")},
@@ -79,6 +80,35 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "revoke_role", {"role": b"r"}, {t.ROLES, t.WIDE_RIGHTS}
     yield from rights_cases()
     yield "alter_catalog", {"rqst": struct("AlterCatalogRequest", name=b"c")}, {t.CATALOGS}
+
+
+def constrained_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+    """A table is created with constraints of others: each row names a table, in the new one's catalog if it, or the
+    first, names none."""
+    for catalog in (None, b"c"):
+        home = HIVE if catalog is None else catalog
+        made = struct("Table", catName=catalog, dbName=b"d", tableName=b"new")
+        new = {t.table(home, b"d", b"new"), t.tables(home, b"d")}
+        for kind, name in (
+            ("primaryKeys", "SQLPrimaryKey"),
+            ("uniqueConstraints", "SQLUniqueConstraint"),
+            ("notNullConstraints", "SQLNotNullConstraint"),
+            ("defaultConstraints", "SQLDefaultConstraint"),
+            ("checkConstraints", "SQLCheckConstraint"),
+        ):
+            rows = [struct(name, table_db=b"d", table_name=b"New"), struct(name, table_db=b"e", table_name=b"T")]
+            rows.append(struct(name, catName=b"x", table_db=b"e", table_name=b"u"))
+            expected = {t.table(home, b"e", b"t"), t.table(home, b"e", b"u"), t.table(b"x", b"e", b"u")}
+            yield "create_table_with_constraints", {"tbl": made, kind: rows}, new | expected
+            yield (
+                "create_table_req",
+                {"request": struct("CreateTableRequest", table=made, **{kind: rows})},
+                new | expected,
+            )
+        key = struct("SQLForeignKey", pktable_db=b"e", pktable_name=b"t", fktable_db=b"d", fktable_name=b"u")
+        both = new | {t.table(home, b"e", b"t"), t.table(home, b"d", b"u")}
+        yield "create_table_with_constraints", {"tbl": made, "foreignKeys": [key]}, both
+        yield "create_table_req", {"request": struct("CreateTableRequest", table=made, foreignKeys=[key])}, both
 
 
 def privileges(*on: spec.Struct | None) -> spec.Struct:

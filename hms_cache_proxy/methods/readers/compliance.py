@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import WriteIdsError
-from hms_cache_proxy.methods import shapes
+from hms_cache_proxy.methods import projections
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from hms_cache_proxy.wire.spec import Struct, decode
 
@@ -68,7 +68,7 @@ def written(kind: str, body: bytes) -> Struct:
 
 @cache
 def _shape(kind: str) -> type[Struct]:
-    return shapes.struct_projection(kind, ("writeId", "parameters"))
+    return projections.struct_projection(kind, ("writeId", "parameters"))
 
 
 @lru_cache(maxsize=1024)

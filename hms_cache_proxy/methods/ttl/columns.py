@@ -13,7 +13,7 @@ from typing import Any, Final
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 
-from .. import shapes
+from .. import projections
 from ..reply_contents import whole_header
 
 _OF_PARTITION: Final = ("sd.cols.name",)
@@ -26,7 +26,7 @@ def over(method: str, reply: bytes, limit: int) -> int:
     read counts as one."""
     paths = _paths(method)
     try:
-        decoded, _ = spec.decode(shapes.result_projection(method, paths), reply, whole_header(reply).body)
+        decoded, _ = spec.decode(projections.result_projection(method, paths), reply, whole_header(reply).body)
     except WireError:
         return 1
     return sum(count > limit for path in paths for count in _counts(decoded, path.split(".")[:-1]))

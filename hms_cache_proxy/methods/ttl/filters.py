@@ -21,7 +21,7 @@ from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
-from .. import shapes
+from .. import projections
 from ..decision import Ask
 from ..readers import filter_spans
 from ..readers.base import success_structs
@@ -226,7 +226,8 @@ def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) ->
 def _string_keys(table: bytes) -> list[bytes] | None:
     """The partition keys of a Table struct; None if one is not a string, or the table is transactional."""
     try:
-        decoded = spec.decode(shapes.result_projection("get_table", _KEYS), b"\x0c\x00\x00" + table + b"\0")[0].success
+        projection = projections.result_projection("get_table", _KEYS)
+        decoded = spec.decode(projection, b"\x0c\x00\x00" + table + b"\0")[0].success
     except WireError:
         return None
     parameters = decoded.parameters or {}

@@ -24,7 +24,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spans import list_spans
 
-from .. import shapes
+from .. import projections
 from ..decision import Ask
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
@@ -76,7 +76,7 @@ def partition_in(method: str, reply: bytes) -> Shown | None:
 
 def _shown(method: str, reply: bytes, prefix: str) -> Any:
     """What a call returns, decoded as far as Shown needs it."""
-    projection = shapes.result_projection(method, tuple(prefix + path for path in _SHOWN))
+    projection = projections.result_projection(method, tuple(prefix + path for path in _SHOWN))
     return spec.decode(projection, reply, whole_header(reply).body)[0].success
 
 

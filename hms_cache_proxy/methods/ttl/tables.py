@@ -16,7 +16,7 @@ from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
-from .. import shapes
+from .. import projections
 from ..readers.base import success_struct, wrapped_struct
 from ..reply_contents import kept_part, returned_at
 from .looking import Conversation, RequestView, says_only
@@ -86,7 +86,7 @@ def partition_keys(look: RequestView, name: TableKey) -> tuple[bytes, ...] | Non
     entry = look.peek(EntryKind.TABLE, table_key(look, name))
     if entry is None:
         return None
-    projection = shapes.result_projection("get_table", _KEYS)
+    projection = projections.result_projection("get_table", _KEYS)
     try:
         decoded = spec.decode(projection, b"\x0c\0\0" + entry.body + b"\0")[0].success
     except WireError:
