@@ -16,7 +16,7 @@ Owner: the follower's process; pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -39,7 +39,6 @@ _TABLE_CATALOG, _TABLE_ID = 17, 25
 _SD_COLUMNS, _SD_LOCATION = 1, 2
 _DATABASE_NAME, _DATABASE_CATALOG = 1, 8
 _PARTITION_VALUES, _PARTITION_WRITE_ID = 1, 10
-_FOREIGN_KEY_DATABASE, _FOREIGN_KEY_TABLE = 4, 5
 _ROW_FORMAT_PARAMETERS = ("transactional", "transactional_properties", "EXTERNAL")
 """Parameters of a table that change how a metastore returns its partitions."""
 
@@ -63,7 +62,7 @@ def _with_constraints(affected: Affected, event_type: str) -> Affected:
     """A metastore drops constraints by name, in all tables: DROP_CONSTRAINT drops every constraint of that name,
     DROP_TABLE every constraint that has the name of one of the table's. No event names the other tables (tested: Hive
     4.0.0, 4.2.0)."""
-    if event_type in _CONSTRAINING:
+    if event_type in _CONSTRAINED:
         return replace(affected, constrained=affected.tables)
     if event_type not in ("DROP_TABLE", "DROP_CONSTRAINT"):
         return affected
@@ -137,12 +136,12 @@ def _row_table(row: EventRow) -> TableKey:
     return (*database, table)
 
 
-def _named(row: EventRow, database: bytes, table: bytes) -> TableKey:
-    """A table that the message names, in the row's catalog."""
+def _named(row: EventRow, database: bytes, table: bytes, catalog: bytes | None = None) -> TableKey:
+    """A table that the message names, in the row's catalog if it names none."""
     names = write_name(database), write_name(table)
     if not names[0] or not names[1]:
         raise WireError(f"a {row.type} message that names no table")
-    return _catalog(row.catalog), names[0], names[1]
+    return _catalog(catalog or row.catalog), names[0], names[1]
 
 
 def _key_names(table: Json) -> list[bytes]:
@@ -316,14 +315,26 @@ def _compaction(row: EventRow, message: Json) -> Affected:
     return _partitions(key, names)
 
 
-def _foreign_key(row: EventRow, message: Json) -> Affected:
-    """The row names the referenced table, the message the referring one."""
+_CONSTRAINED: Mapping[str, tuple[str, int, int, int]] = {
+    "ADD_PRIMARYKEY": ("primaryKeyListJson", 9, 1, 2),
+    "ADD_FOREIGNKEY": ("foreignKeyListJson", 15, 4, 5),
+    "ADD_UNIQUECONSTRAINT": ("uniqueConstraintListJson", 1, 2, 3),
+    "ADD_NOTNULLCONSTRAINT": ("notNullConstraintListJson", 1, 2, 3),
+    "ADD_DEFAULTCONSTRAINT": ("defaultConstraintListJson", 1, 2, 3),
+    "ADD_CHECKCONSTRAINT": ("checkConstraintListJson", 1, 2, 3),
+}
+"""By type: the list of constraints in the message; field ids of catalog, database and table in each."""
+
+
+def _constraints(row: EventRow, message: Json) -> Affected:
+    """The row names the table of the first constraint (of a foreign key: the referenced one), the message all of them,
+    which one call may give to several tables."""
     keys = {_row_table(row)}
-    for item in messages.items(message, "foreignKeyListJson"):
-        constraint = messages.thrift_object(item, "foreignKeyListJson")
-        database = messages.string_field(constraint, _FOREIGN_KEY_DATABASE) or b""
-        table = messages.string_field(constraint, _FOREIGN_KEY_TABLE) or b""
-        keys.add(_named(row, database, table))
+    name, *places = _CONSTRAINED[row.type]
+    for item in messages.items(message, name):
+        constraint = messages.thrift_object(item, name)
+        catalog, database, table = (messages.string_field(constraint, place) for place in places)
+        keys.add(_named(row, database or b"", table or b"", catalog))
     return Affected(tables=frozenset(keys), targets=frozenset(targets.table(*key) for key in keys))
 
 
@@ -385,14 +396,6 @@ def _acid_write(row: EventRow, message: Json) -> Affected:
     return _partitions(key, names)
 
 
-_CONSTRAINING = frozenset(
-    f"ADD_{kind}"
-    for kind in (
-        *("PRIMARYKEY", "FOREIGNKEY", "UNIQUECONSTRAINT"),
-        *("NOTNULLCONSTRAINT", "DEFAULTCONSTRAINT", "CHECKCONSTRAINT"),
-    )
-)
-
 _ROW_ONLY: frozenset[EventHandler] = frozenset(
     {_listed_table, _table_object, _all_partitions, _statistics_of_many, _database, _catalog_changed, _function}
 )
@@ -419,12 +422,7 @@ HANDLERS: dict[str, EventHandler] = {
     "UPDATE_PART_COL_STAT_EVENT": _partition_statistics,
     "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
     "UPDATE_PART_COL_STAT_EVENT_BATCH": _statistics_of_many,
-    "ADD_PRIMARYKEY": _table_object,
-    "ADD_FOREIGNKEY": _foreign_key,
-    "ADD_UNIQUECONSTRAINT": _table_object,
-    "ADD_NOTNULLCONSTRAINT": _table_object,
-    "ADD_DEFAULTCONSTRAINT": _table_object,
-    "ADD_CHECKCONSTRAINT": _table_object,
+    **dict.fromkeys(_CONSTRAINED, _constraints),
     "DROP_CONSTRAINT": _drop_constraint,
     "CREATE_FUNCTION": _function,
     "DROP_FUNCTION": _function,

@@ -134,6 +134,29 @@ def test_foreign_key_names_the_referring_table() -> None:
     assert affects(rows.row("ADD_FOREIGNKEY", {"foreignKeyListJson": [key]}))[0].tables == {T, U}
 
 
+@pytest.mark.parametrize(
+    ("kind", "listed", "places"),
+    [
+        ("PRIMARYKEY", "primaryKeyListJson", ("9", "1", "2")),
+        ("UNIQUECONSTRAINT", "uniqueConstraintListJson", ("1", "2", "3")),
+        ("NOTNULLCONSTRAINT", "notNullConstraintListJson", ("1", "2", "3")),
+        ("DEFAULTCONSTRAINT", "defaultConstraintListJson", ("1", "2", "3")),
+        ("CHECKCONSTRAINT", "checkConstraintListJson", ("1", "2", "3")),
+    ],
+)
+def test_constraints_name_all_of_their_tables(kind: str, listed: str, places: tuple[str, str, str]) -> None:
+    """The row names that of the first only."""
+
+    def constraint(*names: str | None) -> str:
+        return json.dumps({place: {"str": name} for place, name in zip(places, names, strict=True) if name})
+
+    message = {listed: [constraint("hive", "d", "t"), constraint(None, "D", "u"), constraint("c", "d", "t")]}
+    affected, result = affects(rows.row(f"ADD_{kind}", message))
+    assert result == "applied"
+    assert affected.tables == affected.constrained == {T, U, (b"c", b"d", b"t")}
+    assert affected.targets == {targets.table(*key) for key in affected.tables}
+
+
 def test_transactions() -> None:
     message: dict[str, Any] = {"dbName": "d", "tableName": "t", "txnIdList": [3, 4], "writeIdList": [1, 2]}
     for cat, db, table in (("hive", "d", "t"), (None, "d", None)):
