@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.targets import SEPARATOR, Target
 from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
 
 _HEAD: Final = Struct(">HH")
@@ -44,6 +44,11 @@ class ConstraintsEntry(NamedTuple):
     def target(self) -> Target:
         """The table's target."""
         return b"t" + self.owner
+
+    @property
+    def targets(self) -> tuple[Target, Target]:
+        """The table's target, and that of its database, which may be dropped with all of its tables."""
+        return self.target, b"d" + self.owner[: self.owner.rfind(SEPARATOR)]
 
     def list(self, kind: ConstraintKind) -> ElementList:
         """The constraints of a kind."""

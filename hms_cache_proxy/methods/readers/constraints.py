@@ -104,20 +104,20 @@ def _foreign_keys(context: Context, found: ConstraintsEntry) -> list[tuple[bytes
     unread = not keys  # the cache was filled from a snapshot that an earlier release wrote
     if unread or not all(known(key, parents[key.parent][1]) for key in keys):
         raise Decline(Reason.FOREIGN_KEYS)
-    context.depend_on(target for target, _ in parents.values())
+    context.depend_on(target for named, _ in parents.values() for target in named)
     pairs = ((shown(key, parents[key.parent][1]), parents[key.parent][1]) for key in keys)
     return [(element, parent) for element, parent in pairs if element is not None]
 
 
-def _parent(context: Context, table_id: int) -> tuple[bytes, Parent]:
-    """A table that others refer to, with its target."""
+def _parent(context: Context, table_id: int) -> tuple[tuple[bytes, ...], Parent]:
+    """A table that others refer to, with what it depends on."""
     found = context.snapshot.constrained(table_id)
     if found is None:
         raise Decline(Reason.FOREIGN_KEYS)
     number, elements = found.list(ConstraintKind.PRIMARY_KEY)
     places = found.list(ConstraintKind.PLACES).elements
     _, database, table = found.owner.split(targets.SEPARATOR)
-    return found.target, Parent(database, table, key_columns(number, elements, places))
+    return found.targets, Parent(database, table, key_columns(number, elements, places))
 
 
 def _of_kind(context: Context, request: Struct | None, kind: ConstraintKind, *, named: bool = True) -> Body:
