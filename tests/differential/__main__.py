@@ -11,11 +11,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.differential import at_once
 from tests.differential.all_reads import ONE_TRY, AllReads, AllReads23, AllReads31, AllReads40
 from tests.differential.changes import AllChanges
 from tests.differential.compare import Report, compare
@@ -77,7 +78,7 @@ def address(text: str) -> Address:
     return host, int(port)
 
 
-def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Proxy]:
+def start(stack: ExitStack, flavour: str, store: str, settings: Mapping[str, str]) -> tuple[Address, Proxy]:
     """A metastore of this flavour and a proxy before it, both ended with the stack: its address, the proxy."""
     bed = Bed()
     stack.callback(bed.close)
@@ -86,7 +87,7 @@ def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Proxy]:
         metastore.database.widen()
     url = metastore.database.reader_url if store == "sql" and metastore.database is not None else None
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
-    proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=STORES[store])
+    proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings={**STORES[store], **settings})
     stack.callback(proxy.close)
     proxy.start()
     print(f"{flavour} at {metastore.uri}, proxy at {proxy.uri}, cache filled over {store}", flush=True)
@@ -121,7 +122,8 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
         proxy_at = options.proxy if proxy is None else proxy.address
         through = stack.enter_context(MetastoreClient(*proxy_at))
         writer = through if options.store == "ttl" else client
-        changes = AllChanges(world, writer, through, statistics_are_logged=upstream.statistics_are_logged)
+        logged = upstream.statistics_are_logged
+        changes = AllChanges(world, writer, through, statistics_are_logged=logged, version=version)
         for number in range(options.rounds):
             began = time.monotonic()
             if number:
@@ -150,6 +152,30 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
     return equal
 
 
+def run_at_once(options: argparse.Namespace, direct_at: Address, proxy: Proxy) -> bool:
+    """Writes, each followed by reads of all that there is; True if nothing differed."""
+    upstream, version = UPSTREAMS[options.upstream], FLAVOURS[options.upstream].version
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(*direct_at))
+        direct = stack.enter_context(RawConnection(*direct_at))
+        through = stack.enter_context(MetastoreClient(*proxy.address))
+        sizes = {"databases": 2, "tables": len(at_once.KINDS), "partitions": 3}
+        world = fill(client, options.prefix, options.seed, kinds=at_once.KINDS, latin1=upstream.latin1, **sizes)
+        world.kinds = upstream.kinds
+        logged, follows = upstream.statistics_are_logged, options.store != "ttl"
+        if follows:
+            proxy.wait_event(int(client.get_current_notificationEventId().eventId))
+        changes = at_once.ChangesAtOnce(world, through, statistics_are_logged=logged, version=version)
+        each = at_once.AtOnce(proxy, direct, world, changes, version, follows)
+        stack.callback(lambda: print(each.summary(), f"changes: {dict(changes.done)}", sep="\n", flush=True))
+        for number in range(options.at_once):
+            if number % SHOWN == 0:
+                print(f"{number} changes, {each.reads} reads, {len(each.differences)} differences", flush=True)
+            for difference in each.one().differences[:3]:
+                print(f"write {number}: {each.differences[-1].partition(': ')[0]}: {difference:.1500}", flush=True)
+    return not each.differences
+
+
 def shares(proxy: Proxy) -> str:
     """How much of what was asked came from the cache, and why the rest did not."""
     outcomes: Counter[str] = Counter()
@@ -168,6 +194,9 @@ def main() -> int:
     parser.add_argument("--reads", type=int, default=2000, help="in all")
     parser.add_argument("--mutated", type=int, default=500, help="further reads, in all, with odd requests")
     parser.add_argument("--rounds", type=int, default=5, help="reads are split into rounds with changes between them")
+    parser.add_argument(
+        "--at-once", type=int, default=0, help="instead: so many writes, each followed by reads of all that there is"
+    )
     parser.add_argument("--changes", type=int, default=60, help="per round")
     parser.add_argument(
         "--large", type=int, help="partitions of a table for filters alone; 0: none [5000, none with --store ttl]"
@@ -177,6 +206,8 @@ def main() -> int:
     options = parser.parse_args()
     if (options.direct is None) != (options.proxy is None):
         parser.error("--direct and --proxy go together")
+    if options.at_once and options.direct is not None:
+        parser.error("--at-once stops a process of the proxy, so it starts one")
     if not UPSTREAMS[options.upstream].logs and options.store != "ttl":
         parser.error(f"{options.upstream} logs nothing: --store ttl")
     if options.large is None:
@@ -184,8 +215,9 @@ def main() -> int:
     with ExitStack() as stack:
         if options.direct is not None:
             return 0 if run(options, options.direct, None) else 1
-        direct_at, proxy = start(stack, options.upstream, options.store)
-        equal = run(options, direct_at, proxy)
+        settings = at_once.SETTINGS if options.at_once else {}
+        direct_at, proxy = start(stack, options.upstream, options.store, settings)
+        equal = (run_at_once if options.at_once else run)(options, direct_at, proxy)
         print("from the cache:", shares(proxy))
         return 0 if equal else 1
 

@@ -105,6 +105,12 @@ class World:
     wide: bool = False  # keys of every type
     large: TableNote | None = None  # for filters alone: its replies are long
 
+    def noted(self, definition: Table, kind: str) -> TableNote:
+        """The note of a table that was created."""
+        keys = [(key.name, key.type) for key in definition.partitionKeys]
+        self.tables.append(TableNote(definition.dbName, definition.tableName, kind, keys))
+        return self.tables[-1]
+
     def values(self, note: TableNote) -> list[str]:
         values = [self.random.choice(VALUES.get(kind, STRING_VALUES[:10])) for _, kind in note.keys]
         if not self.latin1:
@@ -240,10 +246,14 @@ def create_table(client: MetastoreClient, definition: Table, kind: str) -> None:
     client.create_table(definition)
 
 
-def add_partitions(world: World, client: MetastoreClient, note: TableNote, count: int) -> None:
+def new_partitions(world: World, note: TableNote, count: int) -> list[Partition]:
+    """At most so many, with values that no partition of the table has."""
     wanted = {tuple(world.values(note)) for _ in range(count)} - {tuple(p) for p in note.partitions}
-    batch = [partition(world, note, list(values)) for values in sorted(wanted)]
-    for one in batch:
+    return [partition(world, note, list(values)) for values in sorted(wanted)]
+
+
+def add_partitions(world: World, client: MetastoreClient, note: TableNote, count: int) -> None:
+    for one in new_partitions(world, note, count):
         try:
             client.add_partition(one)
         except (AlreadyExistsException, MetaException):
@@ -287,8 +297,7 @@ def fill(
 def add_table(world: World, client: MetastoreClient, database: str, name: str, kind: str, partitions: int) -> None:
     definition = table(world, database, name, kind)
     create_table(client, definition, kind)
-    note = TableNote(database, name, kind, [(key.name, key.type) for key in definition.partitionKeys])
-    world.tables.append(note)
+    note = world.noted(definition, kind)
     if note.keys and kind != "acid":
         add_partitions(world, client, note, partitions)
 

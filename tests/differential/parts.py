@@ -7,6 +7,7 @@ from abc import abstractmethod
 from typing import Any
 
 from tests.differential.contents import TableNote, World
+from tests.differential.variants import Variants
 from tests.testbed.client import MetastoreClient
 
 
@@ -37,6 +38,10 @@ class PartOfChanges:
     def _note(self, *kinds: str) -> TableNote: ...
     @abstractmethod
     def _table(self, note: TableNote) -> Any: ...
+    @abstractmethod
+    def _write(self, variants: Variants, client: MetastoreClient | None = None) -> str:
+        """By one of these calls, with `client` if no other is given; returns the method. Refused as Writer says."""
+
     @abstractmethod
     def _some_partition(self) -> tuple[TableNote, list[str]]: ...
     @abstractmethod

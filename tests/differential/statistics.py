@@ -20,16 +20,15 @@ from hive_metastore.ttypes import (
     Decimal,
     DecimalColumnStatsData,
     DoubleColumnStatsData,
-    EnvironmentContext,
     LongColumnStatsData,
     PartitionsStatsRequest,
-    SetPartitionsStatsRequest,
     StringColumnStatsData,
     TableStatsRequest,
     Timestamp,
     TimestampColumnStatsData,
 )
 
+from tests.differential import variants
 from tests.differential.contents import TableNote
 from tests.differential.parts import PartOfChanges, PartOfReads
 from tests.testbed.client import MetastoreClient
@@ -135,16 +134,12 @@ class StatisticsChanges(PartOfChanges):
     def change_table_statistics(self) -> None:
         note = self._note("plain", "iceberg", "partitioned", "managed", "wide", "view")
         statistics = self._statistics(note, isTblLevel=True)
-        self.statistics_client.update_table_column_statistics(statistics)
+        self._write(variants.update_statistics(statistics), self.statistics_client)
 
     def change_partition_statistics(self) -> None:
         note, values = self._some_partition()
         statistics = self._statistics(note, isTblLevel=False, partName=self.partition_name(note, values))
-        if self.rng.random() < 0.3:
-            request = SetPartitionsStatsRequest(colStats=[statistics], engine=statistics.engine)
-            self.statistics_client.set_aggr_stats_for(request)
-        else:
-            self.statistics_client.update_partition_column_statistics(statistics)
+        self._write(variants.update_statistics(statistics), self.statistics_client)
 
     def change_more_partition_statistics(self) -> None:
         """So that some are there to be read."""
@@ -154,16 +149,14 @@ class StatisticsChanges(PartOfChanges):
     def change_delete_table_statistics(self) -> None:
         note = self._note("plain", "iceberg", "partitioned")
         column = self.rng.choice([*COLUMNS, None])
-        self.statistics_client.delete_table_column_statistics(
-            note.database, note.name, column, self.rng.choice(ENGINES)
-        )
+        gone = variants.delete_table_statistics(note.database, note.name, column, self.rng.choice(ENGINES))
+        self._write(gone, self.statistics_client)
 
     def change_delete_partition_statistics(self) -> None:
         note, values = self._some_partition()
         where = note.database, note.name, self.partition_name(note, values)
-        self.statistics_client.delete_partition_column_statistics(
-            *where, self.rng.choice(COLUMNS), self.rng.choice(ENGINES)
-        )
+        gone = variants.delete_partition_statistics(*where, self.rng.choice(COLUMNS), self.rng.choice(ENGINES))
+        self._write(gone, self.statistics_client)
 
     def change_drop_column(self) -> None:
         """The metastore deletes its statistics too, and logs nothing but that the table was altered."""
@@ -171,8 +164,7 @@ class StatisticsChanges(PartOfChanges):
         table = self._table(note)
         if len(table.sd.cols) > 1:
             table.sd.cols.pop()
-            context = EnvironmentContext({"CASCADE": "true"}) if self.rng.random() < 0.5 else None
-            self.client.alter_table_with_environment_context(note.database, note.name, table, context)
+            self._write(variants.alter_table(note.database, note.name, table, cascade=self.rng.random() < 0.5))
 
 
 def _decimal(value: int, scale: int) -> Decimal:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
 from thriftpy2.thrift import TPayload
-from thriftpy2.utils import serialize
+from thriftpy2.utils import deserialize, serialize
 
 from tests.testbed.interface import Structs
 from tests.testbed.raw import encode_call
@@ -24,3 +26,10 @@ def encode(method: str, arguments: dict[str, Any], seqid: int) -> bytes:
     name = method.encode()
     header = struct.pack(">Ii", VERSION_1 | _CALL, len(name)) + name + struct.pack(">i", seqid)
     return header + bytes(serialize(struct_class(**arguments)))
+
+
+def newest(struct_: Any) -> TPayload:
+    """A struct of the classes that clients use, as the newest interface has it."""
+    written = TMemoryBuffer()
+    struct_.write(TBinaryProtocol(written))
+    return deserialize(getattr(hms, type(struct_).__name__)(), written.getvalue())

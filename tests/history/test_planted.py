@@ -13,7 +13,7 @@ from tests.torture.planted import RUNS
 
 PLANT_EACH = """
 import os, sys
-import planted_fleet, planted_reliability, planted_visibility, sitecustomize
+import planted_fences, planted_fleet, planted_reliability, planted_visibility, sitecustomize
 for name, plant in sitecustomize.BUGS.items():
     if child := os.fork():
         if os.waitpid(child, 0)[1]:
@@ -37,7 +37,9 @@ def test_every_planted_bug_finds_its_place() -> None:
     assert {one.planted for one in RUNS} <= set(names.split())
 
 
-@pytest.mark.parametrize("name", ["fence_dropped", "hung_worker_left", "verdict_of_any_user"])
+@pytest.mark.parametrize(
+    "name", ["fence_dropped", "unfenced_drop_table_req", "hung_worker_left", "verdict_of_any_user"]
+)
 def test_a_process_has_the_bug_that_its_environment_names(name: str) -> None:
     """One of each module."""
     done = started(name, "import sitecustomize; print(*sitecustomize.swapped)")

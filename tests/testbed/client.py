@@ -17,9 +17,10 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TSSLSocket import TSSLSocket
-from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TTransportException
 
 from tests.testbed.closing import Closing
+from tests.testbed.raw import EndOfStream, RawConnection
 
 TIMEOUT_S = 120.0
 
@@ -56,6 +57,14 @@ class MetastoreClient(ThriftHiveMetastore.Client, Closing):  # type: ignore[misc
     def close(self) -> None:
         """Close the connection; the server notices the end of the stream."""
         self._transport.close()
+
+    def call(self, message: bytes) -> bytes:
+        """Send a message of any method on this connection, which is not framed, and return the reply message.
+        TTransportException if the server closes instead."""
+        try:
+            return RawConnection.accepted(self._socket.handle).call(message)
+        except EndOfStream as closed:
+            raise TTransportException(TTransportException.END_OF_FILE, str(closed)) from closed
 
     def reconnect(self) -> None:
         """Begin again on a new connection, after the server has closed this one."""

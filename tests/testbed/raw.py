@@ -45,7 +45,7 @@ class RawConnection(Closing):
 
     @classmethod
     def accepted(cls, sock: socket.socket) -> Self:
-        """The server's side of an unframed connection."""
+        """An unframed connection that is there: the server's side of one, or a client's that has nothing unread."""
         connection = cls.__new__(cls)
         connection._use(sock, False)
         return connection

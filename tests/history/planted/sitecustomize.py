@@ -290,7 +290,8 @@ if "FLEET_PLAY" in os.environ:
 def plant(names: str) -> None:
     """End the process if that fails: after an exception from this module Python would go on, without the bug."""
     try:
-        import planted_fleet  # noqa: F401  # more bugs, in the same table
+        import planted_fences  # noqa: F401  # more bugs, in the same table
+        import planted_fleet  # noqa: F401
         import planted_reliability  # noqa: F401
         import planted_visibility  # noqa: F401
 
