@@ -11,6 +11,7 @@ import pytest
 
 from tests.comparison import first_difference
 from tests.embedded.acid_scripts import ACID_SCRIPTS
+from tests.embedded.constraint_scripts import CONSTRAINT_SCRIPTS
 from tests.embedded.differential import Asked, Step, differences, struct
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
@@ -19,7 +20,7 @@ from tests.embedded.scheduled_scripts import SCHEDULED_SCRIPTS
 from tests.embedded.scripts import SCRIPTS
 from tests.testbed.metastore import Metastore
 
-LOGGED = SCRIPTS | MORE_SCRIPTS | ACID_SCRIPTS
+LOGGED = SCRIPTS | MORE_SCRIPTS | ACID_SCRIPTS | CONSTRAINT_SCRIPTS
 EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS | SCHEDULED_SCRIPTS  # these leave no events
 
 

@@ -51,27 +51,39 @@ def _add(kind_name: str, field: str, call: Call, args: Struct) -> None:
 
 
 def add(call: Call, kind_name: str, elements: Sequence[Struct]) -> None:
-    """Add constraints of one kind to one table; one event."""
+    """Add constraints of one kind, each to the table that it names; one event, whose row names the first table."""
     if not elements:
         return
     kind = KINDS[kind_name]
-    first = elements[0]
-    row = _table(call, first.catName, first.table_db, first.table_name)
-    if row is None:
-        raise invalid_object(f"Parent table not found: {first.table_name}")
-    place = names.qualified(row.table.catName, row.table.dbName, row.table.tableName)
-    if kind_name == "primary" and rows.has_primary_key(call, row.table_id):
-        raise meta(f" Primary key already exists for: {place}")
+    tables = [_constrained(call, element) for element in elements]
+    for table_id, row in {row.table_id: row for row in tables}.items():
+        mine = [each for each, of in zip(elements, tables, strict=True) if of.table_id == table_id]
+        _must_be_free(call, kind_name, row, mine)
     made: dict[str, str] = {}
-    taken = {name for name in {getattr(each, kind.name) for each in elements} if name}
-    if any(rows.name_taken(call, name.lower(), row.table_id) for name in taken):
-        raise invalid_object(f"Constraint name already exists: {', '.join(sorted(taken))}")
-    for number, element in enumerate(elements):
+    for number, (element, row) in enumerate(zip(elements, tables, strict=True)):
         _insert(call, kind, row, element, partial(_name_for, made, kind_name, number))
     event, list_name = _EVENTS[kind_name]
     logged = [as_json(element) for element in elements]
-    where = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
+    first = tables[0].table
+    where = {"catalog": first.catName, "database": first.dbName, "table": first.tableName}
     events.log(call, event, {list_name: logged}, **where)
+
+
+def _constrained(call: Call, element: Struct) -> table_rows.StoredTable:
+    row = _table(call, element.catName, element.table_db, element.table_name)
+    if row is None:
+        raise invalid_object(f"Parent table not found: {element.table_name}")
+    return row
+
+
+def _must_be_free(call: Call, kind_name: str, row: table_rows.StoredTable, elements: Sequence[Struct]) -> None:
+    """The table's primary key, if these are one, and the names of the constraints."""
+    place = names.qualified(row.table.catName, row.table.dbName, row.table.tableName)
+    if kind_name == "primary" and rows.has_primary_key(call, row.table_id):
+        raise meta(f" Primary key already exists for: {place}")
+    taken = {name for name in {getattr(each, KINDS[kind_name].name) for each in elements} if name}
+    if any(rows.name_taken(call, name.lower(), row.table_id) for name in taken):
+        raise invalid_object(f"Constraint name already exists: {', '.join(sorted(taken))}")
 
 
 def _name_for(made: dict[str, str], kind_name: str, number: int) -> str:
@@ -242,14 +254,25 @@ def _create(call: Call, table: Struct, given: Struct, options: dict[str, Any]) -
         "default": given.defaultConstraints,
         "check": given.checkConstraints,
     }
+    for elements in (*lists.values(), given.foreignKeys):
+        if elements and elements[0].catName is None:
+            for element in elements:
+                element.catName = row.table.catName
     for kind_name, elements in lists.items():
-        for element in elements or ():
-            element.catName, element.table_db = row.table.catName, row.table.dbName
-            element.table_name = row.table.tableName
+        for element in elements or () if kind_name != "primary" else ():  # that there is one already is told first
+            _must_be_new(call, element, getattr(element, KINDS[kind_name].name), element.table_db, element.table_name)
         add(call, kind_name, elements or ())
     for key in given.foreignKeys or ():
-        key.catName, key.fktable_db, key.fktable_name = row.table.catName, row.table.dbName, row.table.tableName
+        _must_be_new(call, key, key.fk_name, key.pktable_db, key.pktable_name)
     add_foreign(call, given.foreignKeys or ())
+
+
+def _must_be_new(call: Call, element: Struct, name: str | None, database: str, table: str) -> None:
+    """Of what comes with a table, Hive tells more. A foreign key's name is told with the table that it refers to."""
+    row = _table(call, element.catName, database, table)
+    if name and row is not None and rows.name_taken(call, name.lower(), row.table_id):
+        place = f"{row.table.dbName}.{row.table.tableName}.{names.fold(name)}"
+        raise invalid_object(f"Constraint name already exists: {place}")
 
 
 METHODS = {
