@@ -62,17 +62,21 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
 @pytest.mark.slow
 @pytest.mark.timeout(MOST * SECONDS + 400)
 @pytest.mark.covers("A history of transactional tables, read without a proof by looks", "hive42", cache="SQL")
-def test_reads_without_proof(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
+@pytest.mark.covers("A history of transactional tables, read without a proof by looks", "hive42", cache="Thrift")
+@pytest.mark.parametrize("store", [True, False], ids=["sql", "thrift"])
+def test_reads_without_proof(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], store: bool
+) -> None:
     """transactional_reads = "strict", the default: they see what was written anywhere before they began."""
     metastore = new_metastore("hive42")
-    proxies = [new_proxy(metastore, settings=SETTINGS) for _ in range(2)]
+    proxies = [new_proxy(metastore, settings=SETTINGS, store=store) for _ in range(2)]
 
     def looked_at(counted: list[dict[tuple[str, str, str], float]]) -> float:
         """Hits by a look."""
         return sum(count for requests in counted for (_, *how), count in requests.items() if how == ["hit", "strict"])
 
     def enough(reads: int) -> bool:
-        return reads > 40 * SECONDS and looked_at([proxy.told_requests() for proxy in proxies]) > SECONDS
+        return reads > 40 * SECONDS and looked_at([proxy.told_requests() for proxy in proxies]) > SECONDS / 2
 
     outcome = run_history(
         metastore.address, proxies, prefix="looks", seconds=SECONDS, bound_s=BOUND_S, strict=True, enough=enough
