@@ -9,6 +9,7 @@ methods that take no request understand that, and requests have a field for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from hive_metastore.ttypes import (
@@ -160,8 +161,9 @@ def add_partitions(parts: Sequence[Partition]) -> Variants:
         PartitionWithoutSD(one.values, one.createTime, one.lastAccessTime, f"/spec{at}", one.parameters)
         for at, one in enumerate(parts)
     ]
-    shared = PartitionSpecWithSharedSD(without, first.sd)
-    root = f"file:/nowhere/{first.dbName}/{first.tableName}"
+    root, storage = f"file:/nowhere/{first.dbName}/{first.tableName}", copy(first.sd)
+    storage.location = root
+    shared = PartitionSpecWithSharedSD(without, storage)
     return {
         "add_partitions": {"new_parts": list(parts)},
         "add_partitions_req": {"request": request},

@@ -57,6 +57,8 @@ _BY_PARAMETERS: Final = frozenset(("get_table_names_by_filter",))
 """Statistics and truncation change parameters too, so any write counts."""
 
 _DROPS: Final = ("drop_table", "drop_constraint", "drop_database")
+_ADDS_KEYS: Final = ("add_primary_key", "create_table_with_constraints", "create_table_req")
+"""Foreign keys of other tables that refer to it are then shown."""
 _WITH_AUTH: Final = ("_with_auth", "_with_auth_req")
 
 
@@ -78,7 +80,7 @@ def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
     """What a write invalidates. Hive drops constraints by name, also those of other tables (docs/consistency.md)."""
     if label.startswith(("alter_table", "alter_database")):
         named += (ALTERED,)
-    return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
+    return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) or label in _ADDS_KEYS else named
 
 
 def _object(ref: Any) -> tuple[Target, ...]:
