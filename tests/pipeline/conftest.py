@@ -84,6 +84,8 @@ def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
     changes._makers = [name for name in changes._makers if name not in UNLOGGED]
     for _ in range(40):
         changes.one()
+    for name in ("change_table_statistics", "change_partition_statistics") * 3:
+        changes.one(name)
     return World(metastore, oracle, client, changes)
 
 
