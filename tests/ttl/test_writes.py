@@ -58,44 +58,6 @@ def test_foreign_keys_follow_the_tables_they_refer_to(recorded: Callable[..., Re
     assert shown(client) == shown(world.direct) == []
 
 
-def test_foreign_keys_are_shown_once_there_is_a_primary_key(
-    recorded: Callable[..., Recorded], unique_name: str
-) -> None:
-    """Hive shows none that refers to a unique constraint."""
-    world, database = recorded(), unique_name
-    client = world.client
-    create_table(client, database, "parent", keys="")
-    child = client.get_table(database, "parent")
-    child.tableName, child.sd.location = "child", None
-    client.create_table(child)
-    flags = {"enable_cstr": False, "validate_cstr": False, "rely_cstr": False, "catName": "hive"}
-    where = {"table_db": database, "table_name": "parent", "column_name": "c", "key_seq": 1, **flags}
-    unique = ttypes.SQLUniqueConstraint(**where, uk_name=f"{database}_uk")
-    parent = {"pktable_db": database, "pktable_name": "parent", "pkcolumn_name": "c"}
-    foreign = ttypes.SQLForeignKey(
-        **parent,
-        **flags,
-        fktable_db=database,
-        fktable_name="child",
-        fkcolumn_name="c",
-        key_seq=1,
-        update_rule=0,
-        delete_rule=0,
-        fk_name=f"{database}_fk",
-    )
-    client.add_unique_constraint(ttypes.AddUniqueConstraintRequest([unique]))
-    client.add_foreign_key(ttypes.AddForeignKeyRequest([foreign]))
-    request = ttypes.AllTableConstraintsRequest(dbName=database, tblName="child", catName="hive")
-
-    def shown(of: Any) -> list[str]:
-        return [key.fk_name for key in of.get_all_table_constraints(request).allTableConstraints.foreignKeys or ()]
-
-    assert shown(client) == []
-    primary = ttypes.SQLPrimaryKey(**where, pk_name=f"{database}_pk")
-    client.add_primary_key(ttypes.AddPrimaryKeyRequest([primary]))
-    assert shown(world.direct) == shown(client) == [foreign.fk_name]
-
-
 def test_privileges_go_with_their_object(recorded: Callable[..., Recorded], unique_name: str) -> None:
     world, database = recorded(), unique_name
     client = world.client
