@@ -138,8 +138,8 @@ def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes
 
 def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
     """The tables to which foreign keys of these tables refer, as the answer names them, and their databases, which may
-    be dropped with all of their tables; and the target of constraints,
-    because a foreign key may be dropped with a constraint of the same name. None if a table is not known."""
+    be dropped with all of their tables; and the target of constraints, because a foreign key may be dropped with a
+    constraint of the same name. None if a table is not known."""
     found: list[bytes] = []
     for catalog, database, name in _tables(depends) if method in _NAMES_PARENTS else ():
         entry = snapshot.table(catalog, database, name)

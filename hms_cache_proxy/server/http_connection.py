@@ -107,13 +107,16 @@ class HttpConnection(ClientConnection):
     @property
     def _at_rest(self) -> bool:
         """Is there nothing to do but to wait for a request?"""
-        free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
         held = self._held is not None or self.session.passing is not None
-        return free and not held and not (self._ended or self._draining or self._gone)
+        return self._free and not held and not (self._ended or self._draining or self._gone)
+
+    @property
+    def _free(self) -> bool:
+        """Are all requests before the next one answered, and have the answers left?"""
+        return isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
 
     def expire(self, now_ns: int) -> list[Command]:
-        free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
-        if free and self._held is None and self._http_inbox.arriving:
+        if self._free and self._held is None and self._http_inbox.arriving:
             began_ns = self._head_ns or self.last_ns
             if now_ns - began_ns > self._side.slow_ns:
                 self._refuse(HttpError(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time"))

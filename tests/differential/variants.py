@@ -174,16 +174,24 @@ def add_partitions(parts: Sequence[Partition]) -> Variants:
     }
 
 
+def _of_one_partition(method: str, given: dict[str, Any], values: list[str], name: str) -> Variants:
+    """Calls that name it by its values or by its name, with and without an environment."""
+    environment = {"environment_context": context()}
+    by_values, by_name = {**given, "part_vals": values}, {**given, "part_name": name}
+    return {
+        method: by_values,
+        f"{method}_with_environment_context": {**by_values, **environment},
+        f"{method}_by_name": by_name,
+        f"{method}_by_name_with_environment_context": {**by_name, **environment},
+    }
+
+
 def append_partition(database: str, table: str, values: list[str], name: str) -> Variants:
     """`name`: of the partition with these values."""
     given = {"db_name": database, "tbl_name": table}
-    environment = {"environment_context": context()}
     fields = {**placed(database, catalog="catalogName"), "tableName": table}
     return {
-        "append_partition": {**given, "part_vals": values},
-        "append_partition_with_environment_context": {**given, "part_vals": values, **environment},
-        "append_partition_by_name": {**given, "part_name": name},
-        "append_partition_by_name_with_environment_context": {**given, "part_name": name, **environment},
+        **_of_one_partition("append_partition", given, values, name),
         "append_partition_req": {"appendPartitionsReq": hms.AppendPartitionsRequest(**fields, partVals=values)},
         "append_partition_req__name": {"appendPartitionsReq": hms.AppendPartitionsRequest(**fields, name=name)},
     }
@@ -191,13 +199,9 @@ def append_partition(database: str, table: str, values: list[str], name: str) ->
 
 def drop_partition(database: str, table: str, values: list[str], name: str) -> Variants:
     given = {"db_name": database, "tbl_name": table, "deleteData": False}
-    environment = {"environment_context": context()}
     fields = {**placed(database), "tblName": table, "deleteData": False}
     return {
-        "drop_partition": {**given, "part_vals": values},
-        "drop_partition_with_environment_context": {**given, "part_vals": values, **environment},
-        "drop_partition_by_name": {**given, "part_name": name},
-        "drop_partition_by_name_with_environment_context": {**given, "part_name": name, **environment},
+        **_of_one_partition("drop_partition", given, values, name),
         "drop_partition_req": {"dropPartitionReq": hms.DropPartitionRequest(**fields, partVals=values)},
         "drop_partition_req__name": {"dropPartitionReq": hms.DropPartitionRequest(**fields, partName=name)},
         **drop_partitions(database, table, [name]),

@@ -133,9 +133,8 @@ def step_under_way(stage: Stage) -> int:
 def held_before_it_leaves(stage: Stage) -> int:
     """Between the moment when a write may leave and its leaving, the reader's follower makes some steps."""
     a, b = stage.pair(times())
-    leaves, lifted = stage.hold(a, "leaves"), stage.visits(b, "lifted")
-    written = stage.write(a)
-    stage.visited(a, "leaves", leaves)
+    lifted = stage.visits(b, "lifted")
+    written = stage.write_up_to(a, "leaves")
     if stage.planted is not None:
         stage.visited(b, "lifted", lifted)
     stage.steps(b)
@@ -149,9 +148,7 @@ def before_the_reply(stage: Stage) -> int:
     """The metastore has carried out a write, and shows it to another read. The reply is not passed on yet."""
     a, b = stage.pair(times())
     stage.stop(b)
-    replied = stage.hold(a, "replied")
-    written = stage.write(a)
-    stage.visited(a, "replied", replied)
+    written = stage.write_up_to(a, "replied")
     assert stage.relayed(b) == 1
     shown = stage.read(b)
     stage.let_on(a, "replied")
@@ -164,9 +161,7 @@ def connected_meanwhile(stage: Stage) -> int:
     a, b = stage.pair(times(SHORT_S))
     way = stage.way(READER, WRITER)
     way.refuse()
-    leaves = stage.hold(a, "leaves")
-    written = stage.write(a)
-    stage.visited(a, "leaves", leaves)
+    written = stage.write_up_to(a, "leaves")
     way.restore()
     stage.until(lambda: b.may_hit(), "leased")
     stage.steps(b)
@@ -179,9 +174,8 @@ def connected_meanwhile(stage: Stage) -> int:
 def welcomed_meanwhile(stage: Stage) -> int:
     """The reader connects again while a write is under way that it has fenced. What follows the welcome is late."""
     a, b = stage.pair(times())
-    leaves, welcomed = stage.hold(a, "leaves"), stage.hold(b, "welcomed")
-    written = stage.write(a)
-    stage.visited(a, "leaves", leaves)
+    welcomed = stage.hold(b, "welcomed")
+    written = stage.write_up_to(a, "leaves")
     stage.way(READER, WRITER).cut()
     stage.visited(b, "welcomed", welcomed)
     stage.steps(b)
@@ -333,9 +327,7 @@ def over_unheard(stage: Stage) -> int:
 def under_way_unheard(stage: Stage) -> int:
     """A write is under way before the process has heard of it. Then the reader gets a lease."""
     a, b, way = unasked(stage, MEDIUM_S)
-    leaves = stage.hold(a, "leaves")
-    written = stage.write(a)
-    stage.visited(a, "leaves", leaves)
+    written = stage.write_up_to(a, "leaves")
     way.restore()
     stage.until(lambda: b.may_hit(), "leased")
     stage.stop(a, "peers")

@@ -175,6 +175,13 @@ class Stage:
         """Begin to write. It is over when this is done."""
         return self._threads.submit(self._write, proxy, version)
 
+    def write_up_to(self, proxy: Proxy, point: str) -> Future[None]:
+        """Begin to write; it is held at this point."""
+        before = self.hold(proxy, point)
+        written = self.write(proxy)
+        self.visited(proxy, point, before)
+        return written
+
     def reading(self, proxy: Proxy) -> Future[int]:
         """Begin to read."""
         return self._threads.submit(self.read, proxy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,8 +62,8 @@ def world_embedded(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
     yield from _world(bed, request.param)
 
 
-def _local(world: World, directory: Path) -> Iterator[Local]:
-    with followed_over(world, directory, list_order="name") as followed:
+def _local(world: World, directory: Path, **settings: Any) -> Iterator[Local]:
+    with followed_over(world, directory, list_order="name", **settings) as followed:
         followed.loaded()
         local = Local.connect(followed, world.address, WorkerMetrics())
         yield local
@@ -73,6 +74,12 @@ def _local(world: World, directory: Path) -> Iterator[Local]:
 def local42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """A connection to a dispatcher over Hive 4.2.0."""
     yield from _local(world42, tmp_path_factory.mktemp("local42") / "data")
+
+
+@pytest.fixture(scope="session")
+def looking42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """The same, where what proves nothing is answered after a look."""
+    yield from _local(world42, tmp_path_factory.mktemp("looking42") / "data", transactional_reads="strict")
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hms_cache_proxy.methods.table import METHODS
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from tests.comparison import UNORDERED_BEFORE, in_any_order
-from tests.methods.local import Asked, Local, followed_over
+from tests.methods.local import Asked, Local
 from tests.methods.oracle import Oracle, Reply, plain
 from tests.methods.questions import Question, everything
 from tests.methods.test_dispatch import until
@@ -57,15 +55,23 @@ def compare_old(world: World, local: Local, question: Question) -> None:
     compare_with(own, local, question, arguments, (*UNORDERED, *UNORDERED_BEFORE))
 
 
-def compare_with(
+def asked_alike(
     own: Reply, local: Local, question: Question, arguments: dict[str, Any], unordered: tuple[str, ...]
-) -> None:
+) -> Asked:
+    """Ask; the reply must be the metastore's own."""
     local.session.floors = None
     asked = local.ask(question.method, **arguments)
     assert (asked.reply.type, comparable(question.method, asked.reply.value, unordered)) == (
         own.type,
         comparable(question.method, own.value, unordered),
     )
+    return asked
+
+
+def compare_with(
+    own: Reply, local: Local, question: Question, arguments: dict[str, Any], unordered: tuple[str, ...]
+) -> None:
+    asked = asked_alike(own, local, question, arguments, unordered)
     reason = "" if asked.by in ("hit", "hot") else asked.reason
     if asked.by == "hot" and question.reason:
         return  # learned from an equal question
@@ -141,34 +147,16 @@ def test_as_hive_2_3(world23: World, local23: Local, question: Question) -> None
     compare_old(world23, local23, question)
 
 
-@pytest.fixture(scope="module")
-def looking(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    """A connection to a dispatcher over Hive 4.2.0 that answers after a look what proves nothing."""
-    settings = {"transactional_reads": "strict", "list_order": "name"}
-    with followed_over(world42, tmp_path_factory.mktemp("looking") / "data", **settings) as followed:
-        followed.loaded()
-        local = Local.connect(followed, world42.address, WorkerMetrics())
-        yield local
-        local.close()
-
-
 @pytest.mark.parametrize("question", without_proof())
-def test_without_proof_after_a_look(world42: World, looking: Local, question: Question) -> None:
+def test_without_proof_after_a_look(world42: World, looking42: Local, question: Question) -> None:
     """transactional_reads = "strict", the default: the same answer, from the cache; of tables only to clients that name
     their capabilities."""
     arguments = world42.filled(question.arguments)
-    own = looking.oracle.read(question.method, **arguments)
-
-    def compared() -> Asked:
-        looking.session.floors = None
-        asked = looking.ask(question.method, **arguments)
-        assert (asked.reply.type, comparable(question.method, asked.reply.value)) == (
-            own.type,
-            comparable(question.method, own.value),
-        )
-        return asked
-
-    found = until(compared, lambda asked: (asked.by, asked.reason) != ("miss", "strict"))
+    own = looking42.oracle.read(question.method, **arguments)
+    found = until(
+        lambda: asked_alike(own, looking42, question, arguments, UNORDERED),
+        lambda asked: (asked.by, asked.reason) != ("miss", "strict"),
+    )
     tables = question.method in ("get_table_req", "get_table_objects_by_name_req") and question.reason == "no_write_id"
     assert (found.by, found.reason) == (("miss", "capabilities") if tables else ("hit", "strict"))
 
