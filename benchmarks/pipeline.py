@@ -220,18 +220,20 @@ def main() -> None:
     options = parser.parse_args()
     of = kept.origin()
     connections = [int(number) for number in options.connections.split(",")]
-    bed, tables = Bed(), []
+    bed = Bed()
     try:
         for partitions in map(int, options.partitions.split(",")):
             phases = run(bed, partitions, connections)
             head = ["", "time", "CPU", "CPU of PostgreSQL", "memory", ""]
             rows = [phase.row() for phase in phases]
             print(f"\n{partitions:,} partitions", *map(" | ".join, [head, *rows]), sep="\n", flush=True)
-            tables.append(kept.table(f"{partitions:,} partitions:", head, rows, text=1))
+            if options.keep:
+                given = f"--partitions {partitions} --connections {options.connections} --keep"
+                command = f"python -m benchmarks.pipeline {given}"
+                table = kept.table(f"{partitions:,} partitions:", head, rows, text=1)
+                kept.keep(f"pipeline/{partitions:08}", table, command=command, of=of)
     finally:
         bed.close()
-    if options.keep:
-        kept.keep("single/pipeline", *tables, command="python -m benchmarks.pipeline --keep", of=of)
 
 
 if __name__ == "__main__":

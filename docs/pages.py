@@ -29,6 +29,12 @@ def tables(found: Figures) -> Iterator[str]:
         yield ""
 
 
+def each(found: Sequence[Figures]) -> Iterator[str]:
+    """Files with tables only, each with its own commit."""
+    for one in found:
+        yield from (one.stated, "", *tables(one))
+
+
 def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
     """What the tiers took."""
     head = ["", "wall time", "in tests, all processes", "passed", "failed", "skipped", "servers started"]
@@ -308,7 +314,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     )
     for name in (*names, "backlog", "listening"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
-    yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline --keep")
+    yield "figures pipeline", _several("pipeline/", "python -m benchmarks.pipeline --keep", each)
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
     yield "figures torture", _several("torture/", "make torture FIGURES=1", torture)
