@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from benchmarks import kept
+from benchmarks.watched import watched
 
 TABLES, CLIENTS, FILES = 10_000, 200, 4
 MINUTES = 24 * 60
@@ -65,13 +65,15 @@ def write(directory: Path, lines: int) -> int:
 
 
 def timed(directory: Path, cores: int) -> tuple[float, float]:
-    """Seconds, and seconds of CPU time."""
+    """Seconds, and seconds of CPU time, Spark's JVM included."""
     options = ["--master", f"local[{cores}]", "--conf", f"spark.driver.memory={HEAP}"]
     command = [sys.executable, "-m", "hms_cache_proxy", "advise", *options, "--out", f"{directory}/advice"]
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*command, f"{directory}/access-*"], check=True, stdout=subprocess.DEVNULL)
-    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    began_s = time.monotonic()
+    process = subprocess.Popen([*command, f"{directory}/access-*"], stdout=subprocess.DEVNULL)
+    with watched(lambda: process.pid) as used:
+        if process.wait():
+            raise SystemExit("advise failed")
+    return time.monotonic() - began_s, used.cpu_s
 
 
 def runs(lines: int, cores: list[int]) -> Iterator[list[float]]:

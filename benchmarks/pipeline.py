@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,8 +26,9 @@ from pathlib import Path
 from hive_metastore.ttypes import Database, EnvironmentContext
 
 from benchmarks import kept
-from benchmarks.measure import cpu_seconds, family, private_bytes
+from benchmarks.measure import cpu_seconds
 from benchmarks.servers import postgres_pid
+from benchmarks.watched import PAUSE_S, watched
 from hms_cache_proxy.pipeline.publish import new_name
 from hms_cache_proxy.pipeline.query import newest
 from tests.proxy import Proxy
@@ -37,7 +37,6 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
-PAUSE_S = 0.05
 TIMEOUT_S = 3600.0
 CHANGED = 1000
 
@@ -61,29 +60,13 @@ class Phase:
 @contextmanager
 def measured(name: str, postgres: int, root: Callable[[], int | None]) -> Iterator[Phase]:
     """The phase is the block, with the largest memory and the last CPU time seen of `root` and its descendants."""
-    phase, over, before = Phase(name), threading.Event(), cpu_seconds((postgres,))
-
-    def watch() -> None:
-        while not over.wait(PAUSE_S):
-            pid = root()
-            if pid is None:
-                continue
-            try:
-                phase.cpu_s = max(phase.cpu_s, cpu_seconds((pid,)))
-                phase.memory_bytes = max(phase.memory_bytes, sum(map(private_bytes, family(pid))))
-            except (FileNotFoundError, ProcessLookupError, AssertionError):
-                continue  # one of them has just ended
-
-    thread = threading.Thread(target=watch)
-    thread.start()
+    phase, before = Phase(name), cpu_seconds((postgres,))
     began_s = time.monotonic()
-    try:
+    with watched(root) as used:
         yield phase
-    finally:
-        phase.seconds = time.monotonic() - began_s
-        over.set()
-        thread.join()
-        phase.database_cpu_s = cpu_seconds((postgres,)) - before
+    phase.seconds = time.monotonic() - began_s
+    phase.cpu_s, phase.memory_bytes = used.cpu_s, used.memory_bytes
+    phase.database_cpu_s = cpu_seconds((postgres,)) - before
 
 
 def fill(name: str, directory: Path, metastore: Metastore, postgres: int, **settings: str) -> Phase:

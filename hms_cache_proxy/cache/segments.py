@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Any, Final
 
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import PartitionRecord
@@ -113,12 +113,13 @@ class SetEncoder:
     own bytes.
     """
 
-    __slots__ = ("_directories", "_intern", "_prefix", "_prefixes", "_templates")
+    __slots__ = ("_directories", "_directory", "_intern", "_prefix", "_prefixes", "_templates")
 
     def __init__(self, intern: Callable[[bytes], bytes]) -> None:
         self._intern = intern
-        self._templates: dict[tuple[bytes | int | None, ...], bytes] = {}
+        self._templates: dict[tuple[Any, ...], bytes] = {}
         self._directories: set[bytes] = set()
+        self._directory = _NONE
         self._prefix = _NONE
         self._prefixes: set[bytes] = set()
 
@@ -133,28 +134,32 @@ class SetEncoder:
             if not _room(self._prefixes, prefix):
                 prefix, rest = split_parameters(run, frozenset())
             self._prefix = prefix or _NONE
-        times, after = record.times, record.tail
+        times, access = record.times, b""
         if times.endswith(_NO_ACCESS_TIME):
-            times, after = times[: -len(_NO_ACCESS_TIME)], _NO_ACCESS_TIME + after
+            times, access = times[: -len(_NO_ACCESS_TIME)], _NO_ACCESS_TIME
         length = len(record.name) if mode == _NAME else len(suffix)
-        tails = (record.sd_tail, record.sd_tail_single, record.sd_tail_filter)
-        key = (mode, length, prefix, record.sd_head, *tails, base, after)
+        head, tails = record.sd_head, (record.sd_tail, record.sd_tail_single, record.sd_tail_filter)
+        key = (mode, length, prefix, head, tails, base, access, record.tail)
         template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= KEPT_TEMPLATES:
                 self._templates.clear()
-            template = self._templates[key] = self._template(mode, length, (prefix, record.sd_head), tails, base, after)
+            template = self._template(mode, length, (prefix, head), tails, base, access + record.tail)
+            self._templates[key] = template
         own = rest + record.values + times
         return template + (suffix + own if mode == _OWN else own)
 
     def _split_location(self, record: PartitionRecord, directory: bytes | None) -> tuple[int, bytes, bytes]:
         """(mode, shared directory, own part)."""
         location = record.location
+        if location == self._directory + record.name:  # as that of the previous partition
+            return _NAME, self._directory, b""
         if location is None:
             return _NO_LOCATION, b"", b""
         if location.endswith(b"/" + record.name):
             base = location[: -len(record.name)]
             if base == directory or _room(self._directories, base):
+                self._directory = base
                 return _NAME, base, b""
         if directory is not None and location.startswith(directory):
             return _OWN, directory, location[len(directory) :]

@@ -10,6 +10,7 @@ Must not know: the event cursor, versions, generations (except as a key prefix).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import lt
 from typing import Any, NamedTuple
 
 from hms_cache_proxy.cache import layout, segments, typed
@@ -182,7 +183,7 @@ class PartitionSets:
         filling = self._fillings.get(row.loading)
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
-        filling.count += self._write(row.loading, records, owner.directory, append=True)
+        filling.count += self._append(row.loading, records, owner.directory)
         filling.statistics |= self._write_statistics(row.loading, records, filling.statistics, append=True)
         filling.long_names |= _any_long(records)
         filling.typed = typed.still(filling.typed, owner.partition_keys, records)
@@ -250,18 +251,32 @@ class PartitionSets:
             self._interners.pop(number, None)
             self._fillings.pop(number, None)
 
-    def _write(
-        self, number: int, records: list[PartitionRecord], directory: bytes | None, *, append: bool = False
-    ) -> int:
+    def _write(self, number: int, records: list[PartitionRecord], directory: bytes | None) -> int:
+        """Returns how many of these names are new."""
         prefix = layout.SET.pack(number)
         interner = self._interner(number)
         encode, txn, partitions = interner.encoder.encode, self._txn, self._environment.partitions
         added = 0
         for record in records:
-            row = encode(record, directory)
-            added += layout.store(txn, partitions, prefix, record.name, row, append=append)
+            added += layout.store(txn, partitions, prefix, record.name, encode(record, directory))
         self._put_fresh(prefix, interner)
         return added
+
+    def _append(self, number: int, records: list[PartitionRecord], directory: bytes | None) -> int:
+        """The same for records in the order of their names, which are all new. They are written in one call if they
+        come after all keys of the database and none is a bucket's."""
+        if not records or _any_long(records):
+            return self._write(number, records, directory)
+        prefix = layout.SET.pack(number)
+        interner = self._interner(number)
+        encode = interner.encoder.encode
+        with self._txn.cursor(db=self._environment.partitions) as cursor:
+            if cursor.last() and cursor.key() >= prefix + records[0].name:
+                return self._write(number, records, directory)
+            rows = ((prefix + record.name, encode(record, directory)) for record in records)
+            _, added = cursor.putmulti(rows, append=True)
+        self._put_fresh(prefix, interner)
+        return int(added)
 
     def _write_statistics(
         self, number: int, records: list[PartitionRecord], before: int, *, append: bool = False
@@ -270,6 +285,9 @@ class PartitionSets:
         have to be removed."""
         prefix, database, txn = layout.SET.pack(number), self._environment.statistics, self._txn
         flags = 0
+        if not before & layout.HAS_STATISTICS and not any([record.statistics for record in records]):
+            unknown = any([record.statistics is None for record in records])
+            return layout.STATISTICS_UNKNOWN if unknown else 0
         for record in records:
             if record.statistics:
                 if not flags & layout.HAS_STATISTICS:
@@ -308,11 +326,10 @@ class PartitionSets:
 
 
 def _any_long(records: list[PartitionRecord]) -> bool:
-    return any(layout.is_long(b"\0\0\0\0", record.name) for record in records)
+    return bool(records) and layout.is_long(b"\0\0\0\0", max([record.name for record in records], key=len))
 
 
 def _check_order(records: list[PartitionRecord], after: bytes | None) -> None:
-    last = after
-    for record in records:
-        assert last is None or last < record.name, "partitions of a load must come in bytewise order of their names"
-        last = record.name
+    names = [record.name for record in records]
+    ordered = all(map(lt, names, names[1:])) and (after is None or not names or after < names[0])
+    assert ordered, "partitions of a load must come in bytewise order of their names"

@@ -10,7 +10,7 @@ process; no state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Final
 
@@ -62,29 +62,27 @@ def is_date(value: bytes) -> bool:
 CHECKS: Final[dict[bytes, Callable[[bytes], bool]]] = {INTEGER: is_integer, DATE: is_date}
 
 
-def still(typed: bytes, keys: PartitionKeys, records: Iterable[PartitionRecord]) -> bytes:
-    """`typed` after these partitions are added to the set."""
+def still(typed: bytes, keys: PartitionKeys, records: Sequence[PartitionRecord]) -> bytes:
+    """`typed` after these partitions are added to the set. Each different value of a key is looked at once."""
     wanted = [(at, CHECKS[letter]) for at in range(len(keys)) if (letter := typed[at : at + 1]) in CHECKS]
     if not wanted:
         return UNKNOWN * len(keys)
-    begins = [key.lower() + b"=" for key, _ in keys]
-    last: dict[int, bytes] = {}
-    for record in records:
-        parts = record.name.split(b"/")
-        for at, check in wanted:
-            part = parts[at] if len(parts) == len(keys) else b""
-            if last.get(at) == part:
-                continue  # neighbours often share their first values
-            begin = begins[at]
-            value = part[len(begin) :] if part.startswith(begin) else b""
-            if value == DEFAULT_PARTITION:
-                if _EMPTY in record.values:  # in names, an empty value is also written as the default partition's name
-                    value = b""
-            else:
-                last[at] = part
-            if not check(value):
-                return still(typed[:at] + UNKNOWN + typed[at + 1 :], keys, records)
+    names = [record.name.split(b"/") for record in records]
+    if any([len(name) != len(keys) for name in names]):
+        return UNKNOWN * len(keys)
+    for at, check in wanted:
+        begin = keys[at][0].lower() + b"="
+        parts = {name[at] for name in names}
+        right = all(part.startswith(begin) and check(part[len(begin) :]) for part in parts)
+        if not right or (begin + DEFAULT_PARTITION in parts and _any_empty(records, names, at)):
+            typed = typed[:at] + UNKNOWN + typed[at + 1 :]
     return typed
+
+
+def _any_empty(records: Sequence[PartitionRecord], names: list[list[bytes]], at: int) -> bool:
+    """Whether a default partition of this key may have an empty value: names are the same for both."""
+    pairs = zip(records, names, strict=True)
+    return any(_EMPTY in record.values for record, name in pairs if name[at].endswith(DEFAULT_PARTITION))
 
 
 _EMPTY: Final = b"\0\0\0\0"  # the length of an empty string in an encoded list of values

@@ -147,10 +147,10 @@ class PartitionRun:
     def records(self) -> list[PartitionRecord]:
         """The partitions, in the order of their names."""
         *own, statistics = (_values(self._columns.column(name)) for name in _PARTITION_FIELDS)
-        return list(map(PartitionRecord, *own, map(_statistics, statistics)))
+        return list(map(PartitionRecord._make, zip(*own, map(_statistics, statistics), strict=True)))
 
 
-_PARTITION_FIELDS: Final = tuple(PartitionRecord.__dataclass_fields__)
+_PARTITION_FIELDS: Final = PartitionRecord._fields
 
 # Writing
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hms_cache_proxy.cache import targets
@@ -406,7 +404,7 @@ def test_names_longer_than_a_key(shelf: Shelf) -> None:
 def test_an_error_leaves_nothing_behind(shelf: Shelf) -> None:
     shelf.fill(days(10))
     bad = Part(b"p=1", parameters=())
-    broken = replace(bad.record(), parameters=mapping(7, {b"abc": b""})[:-6])
+    broken = bad.record()._replace(parameters=mapping(7, {b"abc": b""})[:-6])
     with pytest.raises(CacheError):
         shelf.writer.commit(
             Changes(

@@ -26,7 +26,7 @@ def some(number: int) -> Statistics:
 
 
 def record(name: bytes, statistics: Statistics | None = ()) -> PartitionRecord:
-    return replace(Part(name).record(), statistics=statistics)
+    return Part(name).record()._replace(statistics=statistics)
 
 
 def commit(shelf: Shelf, cursor: int, **changes: object) -> None:
@@ -113,11 +113,11 @@ def test_single_partitions_change(shelf: Shelf) -> None:
 
 
 def test_chunks_and_what_changes_between_them(shelf: Shelf) -> None:
-    parts = [replace(part.record(), statistics=some(at)) for at, part in enumerate(days(30))]
+    parts = [part.record()._replace(statistics=some(at)) for at, part in enumerate(days(30))]
     names = [part.name for part in parts]
-    known(shelf, [replace(part, statistics=()) for part in parts])
+    known(shelf, [part._replace(statistics=()) for part in parts])
     commit(shelf, 2, chunks=[PartitionChunk(TABLE_ID, parts[:10], first=True)])
-    upserts = [replace(parts[3], statistics=some(100)), replace(parts[4], statistics=()), parts[20]]
+    upserts = [parts[3]._replace(statistics=some(100)), parts[4]._replace(statistics=()), parts[20]]
     commit(shelf, 3, partitions=[PartitionChange(TABLE_ID, upserts, [names[5]])])
     assert found(shelf, names) == {names[3]: some(100), names[20]: some(20)}
     commit(shelf, 4, chunks=[PartitionChunk(TABLE_ID, parts[10:], last=True)])

@@ -63,7 +63,7 @@ def record(rng: random.Random, name: bytes, analyzed: bool, odd: bytes = b"") ->
         if odd == b"ti":
             statistics.append(column(rng, odd, b"hive", whole=False))
     part = Part(name, (name[3:],), width=1).record()
-    return replace(part, statistics=tuple(statistics if analyzed else ()))
+    return part._replace(statistics=tuple(statistics if analyzed else ()))
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def made(directory: Path, tables: Sequence[TableRow], partitions: Partitions, da
 
 def records(*numbers: int, location: bytes | None = None) -> list[PartitionRecord]:
     found = [part.record() for part in days(max(numbers) + 1)]
-    return [replace(found[at], location=location or found[at].location) for at in numbers]
+    return [found[at]._replace(location=location or found[at].location) for at in numbers]
 
 
 @pytest.fixture

@@ -57,8 +57,8 @@ _OF_GOOD: Final = {
 """What the lines that are grouped into one row have in common."""
 
 _FOLDED: Final = f"""
-SELECT bad, {", ".join(_OF_GOOD)}, count(*) AS lines, sum(weight) AS calls, sum(bytes * weight) AS bytes,
-       max(bytes) AS largest, sum(us * weight) AS us, count_if(empty) AS empty, min(example) AS example
+SELECT bad, example, {", ".join(_OF_GOOD)}, count(*) AS lines, sum(weight) AS calls, sum(bytes * weight) AS bytes,
+       max(bytes) AS largest, sum(us * weight) AS us, count_if(empty) AS empty
 FROM (
   SELECT if(good, NULL, file) AS bad,
          {", ".join(f"if(good, {value}, NULL) AS {name}" for name, value in _OF_GOOD.items())},
@@ -66,11 +66,14 @@ FROM (
          NOT good AND trim(value) = '' AS empty,
          if(good OR trim(value) = '', NULL, substr(value, 1, {EXAMPLE_CHARACTERS})) AS example
   FROM (SELECT *, coalesce({_GOOD}, FALSE) AS good FROM parsed))
-GROUP BY bad, {", ".join(_OF_GOOD)}
+GROUP BY bad, example, {", ".join(_OF_GOOD)}
 """
+"""Only numbers are summed up, so Spark groups by hashing. The minimum of a text would need a sort of all lines."""
+
 _CALLS: Final = f"SELECT {', '.join(_OF_GOOD)}, lines, calls, bytes, largest, us FROM folded WHERE bad IS NULL"
 _BAD: Final = """
-SELECT bad AS file, empty, lines - empty AS invalid, example, lines FROM folded WHERE bad IS NOT NULL
+SELECT bad AS file, sum(empty) AS empty, sum(lines - empty) AS invalid, min(example) AS example, sum(lines) AS lines
+FROM folded WHERE bad IS NOT NULL GROUP BY bad
 UNION ALL SELECT NULL, 0, 0, NULL, coalesce(sum(lines), 0) FROM folded WHERE bad IS NULL
 ORDER BY invalid DESC, empty DESC, file
 """

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from hms_cache_proxy.errors import StoreError, Unfit
@@ -116,7 +115,7 @@ class ThriftPartitions:
         records = self._ask(table, [name])
         if len(records) > 1:
             raise Unfit(f"more than one partition of the name {name!r}")
-        return [replace(record, name=name) for record in records]
+        return [record._replace(name=name) for record in records]
 
     def _ask(self, table: TableRecord, names: Sequence[bytes]) -> list[PartitionRecord]:
         metastore = self._metastore
