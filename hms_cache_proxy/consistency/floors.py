@@ -56,7 +56,10 @@ class Floors:
     def of(self, targets: Iterable[bytes]) -> int:
         """The time after which these targets must have been loaded; 0: any time."""
         floors = self._by_target
-        return max(floors.get(ALL, 0), max((floors.get(target, 0) for target in targets), default=0))
+        latest_ns = floors.get(ALL, 0)
+        for target in targets:
+            latest_ns = max(latest_ns, floors.get(target, 0), self._implied_ns(target))
+        return latest_ns
 
     def _forget(self) -> None:
         self._by_target.clear()
@@ -73,12 +76,16 @@ class Floors:
         floors = self._by_target
         if floors.get(ALL, -1) >= began_ns:
             return True
-        return any(floors.get(target, -1) >= began_ns or self._implied(target, began_ns) for target in targets)
+        return any(
+            floors.get(target, -1) >= began_ns or self._implied_ns(target, began_ns) >= began_ns for target in targets
+        )
 
-    def _implied(self, target: bytes, began_ns: int) -> bool:
-        """Whether a table's floor blocks a listing of what is in its database's tables, or the other way round."""
+    def _implied_ns(self, target: bytes, since_ns: int = 0) -> int:
+        """The floor that a target has through others: a listing of what is in all tables of a database through each of
+        these tables, and each of them through such a listing. Floors before `since_ns` need not be found. -1: none."""
         floors = self._by_target
         if is_members(target):
-            return any(members_of(known) == target for known, at_ns in floors.items() if at_ns >= began_ns)
+            shown = (at_ns for known, at_ns in floors.items() if at_ns >= since_ns and members_of(known) == target)
+            return max(shown, default=-1)
         listed = members_of(target) if self._listed else None
-        return listed is not None and floors.get(listed, -1) >= began_ns
+        return -1 if listed is None else floors.get(listed, -1)
