@@ -360,7 +360,7 @@ class Dispatcher:
         depends = tuple(dict.fromkeys(depends + more))
         versions = versions_of(snapshot, depends)
         served, by_look = self._label(call, call.proof.relied_on), call.proof.by_look
-        shared = self._share(call, depends, versions) if self._shares and not by_look else None
+        shared = None if by_look else self._share(call, depends, versions)
         if isinstance(shared, Serve | Wait):
             return shared
         read = effects.RelayedRead(
@@ -379,6 +379,8 @@ class Dispatcher:
     ) -> Serve | Wait | Flight | None:
         """The answer to an equal read, or a Wait for it; else the flight that this read begins; None if its answer is
         not shared."""
+        if not self._shares or self._gate.must_look() is not None:
+            return None
         flights, session, now_ns = self._shared.flights, call.session, time.monotonic_ns()
         flight = flights.of(call.key, depends, versions, session.floors)
         if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:

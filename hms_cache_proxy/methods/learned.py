@@ -138,7 +138,7 @@ class LearnedDispatcher(Dispatcher):
         method, versions = call.plan.method.name, call.judged.versions
         if len(expected) > MOST_COMPARED_BYTES:
             return self._missed(call.plan, depends, Reason.VERDICT)
-        shared = self._share(call, depends, versions) if self._shares and versions else None
+        shared = self._share(call, depends, versions) if versions else None
         if isinstance(shared, Serve | Wait):
             return shared
         read = RelayedRead(self._shared, depends)
