@@ -40,11 +40,7 @@ the follower finds pending. If the records cannot be trusted (commits are not sy
 file is damaged), any write may be in progress. Then one unknown fence covers everything for the longest request time,
 and after that everything is reloaded.
 
-**Damage.** A file that is cut off, lost or not what LMDB wrote is replaced by the supervisor while the proxy runs
-(replacement.py). Whoever notices says so on the state page, and no process touches that file again. Each call looks at
-the page and at the length of the file before its transaction, as a page beyond the end would be a SIGBUS; and at the
-page after it: what went into a file that was no longer used has not been done. Such calls raise CacheError; a mirror
-that cannot be read fences everything.
+fence_file.py has what a process does when the file is damaged.
 
 Owner: every process of the proxy writes (a commit costs about 20 us); `pending_tickets`, `done`, `expire` are the
 follower's. Must not know: methods, events, what a target means beyond `ALL`.
@@ -52,24 +48,18 @@ follower's. Must not know: methods, events, what a target means beyond `ALL`.
 
 from __future__ import annotations
 
-import os
 import shutil
-import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import lmdb
-import structlog
-
-from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, boot_id, lengthen, mark_clean
-from hms_cache_proxy.cache.lock_file import LockFile, lengthen_lock
+from hms_cache_proxy.cache.environment import DamagedFile, boot_id, lengthen
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.consistency import examination
+from hms_cache_proxy.consistency.fence_file import FenceFile
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
     LOCK_ID,
@@ -82,10 +72,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     fences_in,
     finite,
     forget_ticket,
-    initialise,
-    next_change,
     note_unlogged,
-    open_environment,
     pack_targets,
     put_counters,
     rows,
@@ -102,56 +89,18 @@ from hms_cache_proxy.metrics import FENCE_STATES
 
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
 OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
-META_PAGES_BYTES: Final = 8192  # no file of LMDB is shorter
 LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
 
-_FAILURES: Final = (lmdb.Error, DamagedFile, struct.error)
 
-log = structlog.get_logger()
-
-
-class FenceStore:
+class FenceStore(FenceFile):
     """The records. One object per process."""
 
     def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, fleet: bool = False) -> None:
         """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed. `fleet`: this proxy
         has peers."""
-        self.page = page  # with the FENCE_SEQ of these records
         self._fleet = fleet
         self._hold_ns = hold_ns
-        self._path = path
-        self._data = str(path / "data.mdb")
-        self._own = (os.getpid(), started(os.getpid()) or 0)
-        self._inode = self._length = 0
-        self._lock_file: LockFile | None = None
-        self._joins = False
-        self._open()
-
-    def _open(self) -> None:
-        used = self.page[Slot.FENCES_FILE]
-        if used:
-            self._inode, self._length = used, 0
-            self._check()
-        try:
-            self._env = open_environment(self._path, create=not used)
-        except DamagedFile as error:
-            raise self._damaged(str(error)) from error
-        found = os.stat(self._data)
-        self._inode, self._length = found.st_ino, found.st_size
-        self._lock_file = LockFile(self._path)
-        try:
-            if not used:
-                self.page[Slot.FENCES_FILE] = self._inode
-            with self._change() as txn:
-                if txn.get(b"m") is None:
-                    if used:
-                        raise DamagedFile("they have no meta record")
-                    initialise(txn)
-                self._joins = txn.get(self._join_key) is not None
-        except CacheError:
-            self._env.close()
-            self._inode = 0
-            raise
+        super().__init__(path, page)
 
     @classmethod
     def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
@@ -360,109 +309,7 @@ class FenceStore:
         with self._look() as txn:
             return {NUMBER.unpack(key[1:])[0]: FENCE_STATES[fence.state] for key, fence in fences_in(txn)}
 
-    # A file that was damaged, and the one in its place
-
-    def damage(self) -> str | None:
-        """What is wrong with the file that is used, as far as can be told without reading it."""
-        if self.page[Slot.FENCES_DAMAGED] == self._inode:
-            return "it has been found damaged"
-        try:
-            found = os.stat(self._data)
-        except OSError as error:
-            return f"it cannot be found: {error.strerror}"
-        if found.st_ino != self._inode:
-            return "another file is in its place"
-        if found.st_size < max(self._length, META_PAGES_BYTES):
-            return "it has been cut off"
-        self._length = found.st_size
-        return None if self._lock_file is None else self._lock_file.damage()
-
-    def renew(self) -> bool:
-        """Open the file that is used now, if it is another one; then True, and nothing of this process is recorded in
-        it. Raises CacheError if that cannot be opened yet."""
-        if self.page[Slot.FENCES_FILE] == self._inode:
-            return False
-        self._env.close()
-        self._inode, self._lock_file = 0, None
-        self._open()
-        return True
-
-    def join(self) -> None:
-        """Everything of this process is recorded in a file that is in the place of a damaged one: from now on, nothing
-        else needs to be fenced for it."""
-        if not self._joins:
-            return
-        with self._change() as txn:
-            row = txn.pop(self._join_key)
-            fence = None if row is None else txn.get(b"f" + row)
-            if row is not None and fence is not None:
-                joining = Fence.unpack(fence)
-                if joining.start == self._own[1]:
-                    ticket = take_ticket(txn, ())
-                    txn.put(b"f" + row, replace(joining, state=FINITE, ticket=ticket).pack())
-        self._joins = False
-
-    @property
-    def _join_key(self) -> bytes:
-        return b"j" + NUMBER.pack(self._own[0])
-
-    def _check(self) -> None:
-        """Raise CacheError unless the file may be touched."""
-        if self.page[Slot.FENCES_FILE] != self._inode:
-            raise CacheError("the fences have been replaced")
-        reason = self.damage()
-        if reason is not None:
-            raise self._damaged(reason)
-
-    def _damaged(self, reason: str) -> DamagedFile:
-        if self.page[Slot.FENCES_DAMAGED] != self._inode:
-            log.error("the fences are damaged", file=self._data, reason=reason)
-            self.page[Slot.FENCES_DAMAGED] = self._inode
-        lengthen_lock(self._path)
-        return DamagedFile(f"the fences are damaged: {reason}")
-
-    def _failed(self, what: str, error: Exception) -> CacheError:
-        if isinstance(error, (*DAMAGE, DamagedFile, struct.error)):
-            return self._damaged(str(error))
-        return CacheError(f"the fences cannot be {what}: {error}")
-
-    def _still_used(self) -> None:
-        """Raise CacheError if the file was no longer used when the transaction ended."""
-        if self.page[Slot.FENCES_FILE] != self._inode or self.page[Slot.FENCES_DAMAGED] == self._inode:
-            raise CacheError("the fences have been replaced meanwhile")
-
-    def close(self, *, clean: bool = False) -> None:
-        """Close; `clean` (the last process of an orderly stop) syncs and vouches for the records."""
-        if clean and self.damage() is None:
-            mark_clean(self._env, self._path)
-        self._env.close()
-
     # Inside
-
-    @contextmanager
-    def _look(self) -> Iterator[Any]:
-        """A read transaction."""
-        self._check()
-        try:
-            with self._env.begin() as txn:
-                yield txn
-        except _FAILURES as error:
-            raise self._failed("read", error) from error
-        self._still_used()
-
-    @contextmanager
-    def _change(self, *, fences: bool = True) -> Iterator[Any]:
-        """A write transaction; after its commit FENCE_SEQ gets its number, unless mirrors need not know."""
-        self._check()
-        try:
-            with self._env.begin(write=True) as txn:
-                yield txn
-                number = next_change(txn) if fences else 0
-        except _FAILURES as error:
-            raise self._failed("written", error) from error
-        if fences:
-            self.page[Slot.FENCE_SEQ] = number
-        self._still_used()
 
     def _unknown(self, fence: Fence, until_ns: int) -> Fence:
         """The same of unknown outcome; inside a transaction, which keeps the page's word from going back."""

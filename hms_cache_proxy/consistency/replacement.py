@@ -11,7 +11,7 @@ everything:
   of unknown outcome (HELD_UNTIL_NS). A worker that has died since the follower last ended the fences of the dead
   (EXPIRED_NS) may have had writes under way, too.
 
-**Order.** No call counts that ends after the file has been called damaged (`FenceStore._still_used`), and the workers
+**Order.** No call counts that ends after the file has been called damaged (`FenceFile._still_used`), and the workers
 are counted after that. So each write either was recorded in the old file, by a worker that is counted or has died, or
 is recorded in the new one; and until then its worker says on the state page that it cannot record it, which stops all
 hits (suspension.py). The number of the last commit (FENCE_SEQ) goes on far above those that the old file can still
