@@ -23,7 +23,7 @@ from typing import Any, Final
 import lmdb
 import structlog
 
-from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, mark_clean
+from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, mark_clean, translated
 from hms_cache_proxy.cache.lock_file import LockFile, lengthen_lock
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fence_rows import (
@@ -60,7 +60,14 @@ class FenceFile:
         self._open()
 
     def _open(self) -> None:
-        used = self.page[Slot.FENCES_FILE]
+        """Open the file that is used; make it if none is. After a failure, `renew` tries again. Raises CacheError."""
+        try:
+            self._open_file(self.page[Slot.FENCES_FILE])
+        except CacheError:
+            self._inode = 0
+            raise
+
+    def _open_file(self, used: int) -> None:
         if used:
             self._inode, self._length = used, 0
             self._check()
@@ -68,10 +75,11 @@ class FenceFile:
             self._env = open_environment(self._path, create=not used)
         except DamagedFile as error:
             raise self._damaged(str(error)) from error
-        found = os.stat(self._data)
-        self._inode, self._length = found.st_ino, found.st_size
-        self._lock_file = LockFile(self._path)
         try:
+            with translated(self._path):
+                found = os.stat(self._data)
+                self._lock_file = LockFile(self._path)
+            self._inode, self._length = found.st_ino, found.st_size
             if not used:
                 self.page[Slot.FENCES_FILE] = self._inode
             with self._change() as txn:
@@ -82,7 +90,6 @@ class FenceFile:
                 self._joins = txn.get(self._join_key) is not None
         except CacheError:
             self._env.close()
-            self._inode = 0
             raise
 
     def damage(self) -> str | None:

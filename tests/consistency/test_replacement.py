@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -120,6 +121,25 @@ def test_a_write_begins_while_the_file_is_damaged(bench: Bench) -> None:
     bench.settle()
     bench.follow()
     assert bench.served(B) and not bench.served(A)
+
+
+def test_a_process_without_free_descriptors_opens_the_new_file_later(bench: Bench) -> None:
+    guard = bench.guards.begin([A])
+    bench.replace()
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
+    try:
+        with pytest.raises(CacheError, match="cannot be opened"):
+            bench.settle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+    assert not bench.served(B)
+    bench.settle()
+    bench.follow()
+    assert bench.served(B) and not bench.served(A)
+    bench.guards.end(guard, WriteEnding.FINISHED)
+    bench.follow()
+    assert bench.served(A)
 
 
 def test_everything_is_fenced_until_each_worker_has_joined(bench: Bench) -> None:
