@@ -35,10 +35,11 @@ from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.compaction import compacted
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
-from hms_cache_proxy.cache.identity import identity_row, mismatch
+from hms_cache_proxy.cache.identity import identity_row
 from hms_cache_proxy.cache.layout import Meta
 from hms_cache_proxy.cache.listings import Listings
-from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetOwner, SetRow
+from hms_cache_proxy.cache.reuse import failure, forget_loads, initialise, open_trusted
+from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetOwner
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import table_pack
 from hms_cache_proxy.cache.targets import Target
@@ -68,7 +69,7 @@ class CacheWriter:
         with environment.env.begin(write=True) as txn:
             self.meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
             self.transactions: bytes | None = txn.get(layout.TRANSACTIONS_KEY, db=environment.meta)
-            _forget_loads(environment, txn, self.meta)
+            forget_loads(environment, txn, self.meta)
         self._publish()
 
     @classmethod
@@ -83,25 +84,26 @@ class CacheWriter:
         map_size: int = 0,
     ) -> CacheWriter:
         """Opens the cache of this store. If it cannot be used, it is moved aside and rebuilt (`rebuilt` says why).
+        Raises CacheError; if damage is found only now, the next call rebuilds it.
 
         `scope`: the settings that decide what is cached (include, exclude); a cache of another scope cannot be used.
         `max_bytes` 0: unlimited. `map_size` 0: chosen from `max_bytes`.
         """
         size = map_size or (2 * max_bytes + files.RESERVE_BYTES if max_bytes else files.UNBOUNDED_MAP)
         wanted = identity_row(identity, scope)
-        environment, reason = _open_trusted(path, size, wanted)
+        environment, reason = open_trusted(path, size, wanted)
         if environment is None:
             files.move_aside(path)
             environment = files.open_for_writing(path, size)
         else:
             environment = compacted(environment, size)
         try:
-            _initialise(environment, wanted, page)
+            initialise(environment, wanted, page)
             return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
         except BaseException as error:
             environment.detach(writer=True)  # else this process could not open it again
-            if isinstance(error, lmdb.Error):
-                raise CacheError(f"the cache cannot be written: {error}") from error
+            if isinstance(error, lmdb.Error | StructError):
+                raise failure(path, error) from error
             raise
 
     def commit(self, changes: Changes) -> int:
@@ -187,12 +189,8 @@ class CacheWriter:
             self._interners.clear()
             if isinstance(error, lmdb.MapFullError):
                 raise CacheFull("the cache's map is full", limit=self._max_bytes) from error
-            if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | StructError):
-                files.condemn(self._environment.path, f"it is damaged: {error}")
-                raise CacheError(f"the cache is damaged: {error}") from error
-            if isinstance(error, lmdb.Error):
-                full = "; its disk is full" if files.disk_full(self._environment.path) else ""
-                raise CacheError(f"the cache cannot be written: {error}{full}") from error
+            if isinstance(error, lmdb.Error | StructError):
+                raise failure(self._environment.path, error) from error
             raise
 
     def _publish(self) -> None:
@@ -423,66 +421,3 @@ def _table_row(record: TableRecord) -> bytes:
     location = record.location or b""
     fixed = layout.TABLE_ROW.pack(record.table_id, flags, len(record.table_type), len(location), len(keys))
     return b"".join((fixed, record.table_type, location, keys, record.body))
-
-
-def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment | None, str | None]:
-    """The environment if it may be used (or is new), else the reason why not."""
-    reason = files.condemned(path)
-    if reason is not None:
-        return None, reason
-    try:
-        environment = files.open_for_writing(path, map_size)
-    except files.DamagedFile as error:
-        return None, str(error)
-    reason = _distrust(environment, wanted)
-    if reason is None:
-        return environment, None
-    environment.detach(writer=True)
-    return None, reason
-
-
-def _distrust(environment: Environment, wanted: bytes) -> str | None:
-    """Why the file must not be used; None if it may be used, or is new."""
-    vouched = files.take_clean_mark(environment.path)
-    with environment.env.begin() as txn:
-        found = txn.get(layout.IDENTITY_KEY, db=environment.meta)
-        if found is None:
-            return None
-        boot = (txn.get(layout.BOOT_KEY, db=environment.meta) or b"").decode()
-        if vouched != txn.id() and (not boot or boot != files.boot_id()):
-            return "the machine went down while it was open, so what reached the disk is unknown"
-        difference = mismatch(found, wanted)
-        if difference is not None:
-            return difference
-        try:
-            Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
-        except CacheError as error:
-            return str(error)
-    return None
-
-
-def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> None:
-    """Records the current boot of the machine; gives a new file its first meta record.
-
-    The sequence numbers of a new file are greater than those of any earlier file, so no kept reply is valid for it by
-    chance.
-    """
-    with environment.env.begin(write=True) as txn:
-        txn.put(layout.BOOT_KEY, files.boot_id().encode(), db=environment.meta)
-        if txn.get(layout.IDENTITY_KEY, db=environment.meta) is None:
-            seq = max(page[Slot.CACHE_SEQ] + 1, time.time_ns() // 1000)
-            meta = Meta(generation=page[Slot.GENERATION] + 1, seq=seq, floor_version=seq)
-            txn.put(layout.META_KEY, meta.pack(), db=environment.meta)
-            txn.put(layout.IDENTITY_KEY, wanted, db=environment.meta)
-
-
-def _forget_loads(environment: Environment, txn: Any, meta: Meta) -> None:
-    """Forgets loads in chunks that the last writer did not finish."""
-    prefix, unfinished = (layout.objects_prefix(meta.generation, tag) for tag in (b"s", b"x"))
-    for key, _ in layout.names_under(txn, environment.objects, unfinished, b""):
-        found = SetRow.unpack(txn.get(prefix + key, db=environment.objects))
-        if found.loading:
-            if found.loaded:
-                txn.delete(unfinished + key, db=environment.objects)
-            txn.put(layout.SET.pack(found.loading), b"", db=environment.garbage)
-            txn.put(prefix + key, replace(found, loading=0).pack(), db=environment.objects)

@@ -20,6 +20,8 @@ from hms_cache_proxy.errors import CacheError, CacheFull
 from tests.cache.conftest import Shelf
 from tests.cache.records import DATABASE, IDENTITY, TABLE_ID, database, days
 
+PAGE_BYTES = 4096
+
 
 def bad_files(shelf: Shelf) -> list[Path]:
     return sorted(shelf.root.glob("cache.bad-*"))
@@ -139,6 +141,29 @@ def test_a_damaged_file_is_moved_aside(shelf: Shelf, damage: str) -> None:
     assert not is_filled(shelf)
     shelf.fill(days(10))
     assert is_filled(shelf)
+
+
+def test_whichever_page_is_damaged_the_cache_can_be_opened_again(shelf: Shelf) -> None:
+    """At once, or after the attempt that has found the damage. Of most pages nothing is read before they are used."""
+    shelf.fill(days(30))
+    shelf.reader.close()
+    shelf.writer.close()
+    data, mark = shelf.path / "data.mdb", shelf.path / "clean"
+    whole, vouched = data.read_bytes(), mark.read_bytes()
+    found = 0
+    for at in range(2 * PAGE_BYTES, len(whole), PAGE_BYTES):
+        data.write_bytes(whole[:at] + bytes(PAGE_BYTES) + whole[at + PAGE_BYTES :])
+        mark.write_bytes(vouched)
+        try:
+            writer = CacheWriter.open(shelf.path, shelf.page, IDENTITY)
+        except CacheError as error:
+            assert "damaged" in str(error)
+            writer = CacheWriter.open(shelf.path, shelf.page, IDENTITY)
+            assert "damaged" in (writer.rebuilt or "")
+        found += writer.rebuilt is not None
+        writer.close()
+    assert found >= 3
+    shelf.writer = CacheWriter.open(shelf.path, shelf.page, IDENTITY)
 
 
 def test_whoever_sees_damage_can_condemn_the_file(shelf: Shelf) -> None:
