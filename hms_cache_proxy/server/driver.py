@@ -356,6 +356,10 @@ class Client(asyncio.Protocol):
             self._leave_place()
             self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent, users=of_user))
             return
+        except Exception:
+            self._opening = None
+            self._bug()
+            return
         self._opening = None
         self._upstream = link
         self._hub.metrics.upstream_connections.inc()

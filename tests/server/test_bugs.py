@@ -87,6 +87,16 @@ def test_a_bug_before_a_write_leaves_no_fence(
         assert bench.fences.standing() == {}
 
 
+def test_a_bug_while_a_metastore_is_connected_to_ends_the_client(scripted: ScriptedMetastore, tmp_path: Path) -> None:
+    """Such as an error that nobody expects of a host's name: the client would wait for ever."""
+    with opened(tmp_path) as bench:
+        hub = hub_of(bench, scripted)
+        hub.endpoints = Endpoints([("not..a.name", 9083)])
+        assert asyncio.run(last_words(hub, WRITE)) == b""
+        assert bench.fences.standing() == {}
+        assert bench.metrics.registry.get_sample_value("hms_proxy_internal_errors_total", {"where": "connection"}) == 1
+
+
 def test_a_bug_in_a_task_of_the_worker_does_not_end_it_for_good(
     scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
