@@ -39,7 +39,7 @@ class CatalogueOptions:
 
     def known(self) -> frozenset[KnownTable] | None:
         """All existing tables; None if neither option is given."""
-        from hms_cache_proxy.config.sections import parse_upstream
+        from hms_cache_proxy.config.address import parse_upstream
         from hms_cache_proxy.pipeline.advise import catalogue
 
         if self.tables:

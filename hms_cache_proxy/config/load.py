@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from hms_cache_proxy.config.sections import (
     ENV_PREFIX,
-    Address,
     Config,
     Setting,
     disagreements,
@@ -34,7 +33,7 @@ from hms_cache_proxy.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Address", "Config", "Setting", "env_name", "from_json", "load", "mask_url", "settings", "to_json"]
+__all__ = ["Config", "Setting", "env_name", "from_json", "load", "mask_url", "settings", "to_json"]
 
 CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy

@@ -31,7 +31,7 @@ def _parse_peer(text: str) -> str:
 
 
 class PeerListen(Protocol):
-    """An address; sections.Address."""
+    """An address; address.Address."""
 
     @property
     def port(self) -> int: ...

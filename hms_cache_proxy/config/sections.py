@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
+from hms_cache_proxy.config.address import Address, parse_address, parse_upstream
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements, upstream_disagreements
@@ -38,54 +39,11 @@ from hms_cache_proxy.config.urls import mask_url, store_url_problem
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
 
-class Address(NamedTuple):
-    """A host and a port; `str()` gives `host:port`, with brackets around an IPv6 host."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def uri(self) -> str:
-        return f"thrift://{self}"
-
-    @property
-    def loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
-
-
-def parse_address(value: object) -> Address:
-    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT` (every interface); ValueError if it is none of them."""
-    if isinstance(value, Address):
-        return value
-    host, colon, port = str(value).strip().rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535 or host.count(":") and host[0] + host[-1] != "[]":
-        raise ValueError(f"{value!r} is not HOST:PORT")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
-
-
 def _parse_upstreams(value: object) -> object:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
         raise ValueError("expected a list of thrift://HOST:PORT")
     return tuple(parse_upstream(item) for item in items if item != "")
-
-
-def parse_upstream(value: object) -> Address:
-    """`thrift://HOST:PORT`, or without the scheme; ValueError if it is neither."""
-    text = str(value).strip()
-    if isinstance(value, Address):
-        return value
-    scheme, separator, rest = text.partition("://")
-    if separator and scheme != "thrift":
-        http = ", with http_transport.upstream = true" if scheme in ("http", "https") else ""
-        raise ValueError(f"{text!r}: only thrift://HOST:PORT is supported{http}")
-    address = parse_address(rest.rstrip("/") if separator else text)
-    if address.port == 0:
-        raise ValueError(f"{text!r} has no port")
-    return address
 
 
 def _check_patterns(value: object) -> object:

@@ -31,6 +31,7 @@ WRONG = [
     ("listen = '::1:9083'", {}, {}, "listen", "is not HOST:PORT"),
     ("upstream = 'http://h:1'", {}, {}, "upstream", "only thrift://HOST:PORT"),
     ("upstream = ['thrift://h']", {}, {}, "upstream", "is not HOST:PORT"),
+    ("upstream = ['metastore..example:9083']", {}, {}, "upstream", "no host can have this name"),
     ("upstream = 3", {}, {}, "upstream", "expected a list of thrift://HOST:PORT"),
     ("consistency = 'perhaps'", {}, {}, "consistency", "'eventual', 'session', 'bounded' or 'strict'"),
     ("consistency = 'bounded'", {}, {}, "max_staleness_ms", "is required with consistency = bounded"),
