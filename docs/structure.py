@@ -53,7 +53,7 @@ def _imported(text: str, package: Path) -> Iterator[str]:
         for name in names:
             head, _, rest = name.partition(".")
             top = rest.partition(".")[0]
-            if head == NAME and ((package / top).is_dir() or (package / f"{top}.py").exists()):
+            if head == NAME and top and ((package / top).is_dir() or (package / f"{top}.py").exists()):
                 yield top
 
 
