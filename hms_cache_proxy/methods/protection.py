@@ -188,10 +188,6 @@ class ProtectedDecider:
             if refused is not None:
                 return refused
         decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
-        if isinstance(decision, Wait):
-            return self._shifted(decision)
-        if not self._limits:
-            return decision
         placed = self._placed(decision, session, plan(header.name), header, now_ns)
         assert placed is not None, "only a step of Work has no result"
         return placed
@@ -230,11 +226,18 @@ class ProtectedDecider:
     def _placed(
         self, decision: Decision | None, session: ClientSession, found: Plan | None, header: Header, arrived_ns: int
     ) -> Decision | None:
-        """The decision with a place, if it is to relay a read or a write; None if there is none yet (Work)."""
+        """The decision with a place, if it is to relay a read or a write and there are limits; None if there is none
+        yet (Work)."""
+        if isinstance(decision, Wait):
+            return self._shifted(decision)
         if isinstance(decision, Work):
             work = decision
             return Work(lambda: self._placed(work.step(), session, found, header, arrived_ns))
-        if not isinstance(decision, Forward) or (found is not None and found.method.kind not in _LIMITED):
+        if (
+            not self._limits
+            or not isinstance(decision, Forward)
+            or (found is not None and found.method.kind not in _LIMITED)
+        ):
             return decision
         settings, counts = self._settings, self._counts
         limits = (

@@ -6,7 +6,7 @@ import gc
 from time import monotonic_ns
 
 from hms_cache_proxy.config.protection import ProtectionSection
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.testbed.raw import encode_call
@@ -63,3 +63,8 @@ def test_a_place_returns_when_its_call_is_forgotten() -> None:
     inner.decision = Wait(inner.moved(), 1)
     wait = asked(decider, "a:4")
     assert isinstance(wait, Wait) and wait.seen == decider.moved(), "a wait behind it is not woken by places"
+    inner.decision = Work(lambda: Wait(inner.moved(), 1))
+    work = asked(decider, "a:5")
+    assert isinstance(work, Work)
+    wait = work.step()
+    assert isinstance(wait, Wait) and wait.seen == decider.moved(), "nor is one that a large request ends in"
