@@ -34,11 +34,11 @@ class Patience:
     __slots__ = ("_relay_ns", "_short_until_ns", "_slow_since_ns")
 
     def __init__(self) -> None:
-        self._slow_since_ns = (
-            -1
-        )  # BEGAN_NS when a read waited in vain; until it changes, no read waits for the short time
+        self._slow_since_ns = -1
+        """BEGAN_NS when a read waited in vain; until it changes, no read waits for the short time."""
         self._short_until_ns = 0
-        self._relay_ns = 0  # what a relayed read takes, a moving mean
+        self._relay_ns = 0
+        """What a relayed read takes, a moving mean."""
 
     def relayed(self, took_ns: int) -> None:
         """A relayed read has taken so long until its reply began."""

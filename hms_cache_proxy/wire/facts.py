@@ -15,7 +15,7 @@ from hms_cache_proxy.wire import facts_generated as _facts
 
 VERSIONS: tuple[str, ...] = _facts.VERSIONS
 CONSTANTS: Mapping[str, object] = _facts.CONSTANTS
-# : Members of each enumeration, of all versions. No version has given a value a second meaning.
+#: Members of each enumeration, of all versions. No version has given a value a second meaning.
 ENUMS: Mapping[str, Mapping[str, int]] = _facts.ENUMS
 #: The names of all structs, unions and exceptions.
 STRUCTS: tuple[str, ...] = tuple(_facts.STRUCTS)

@@ -23,9 +23,9 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Header, MessageLimits, NeedMore, parse_header
 from hms_cache_proxy.wire.spec import CODEC_ERRORS, StructSource, reader, wire_error
 
-# : Longer strings are counted, not collected.
+#: Longer strings are counted, not collected.
 COUNTED_BYTES: Final = 64 << 10
-# : A first piece up to this size is first scanned as a whole: a greenlet costs 10 us, scanning 16 KiB 20 us.
+#: A first piece up to this size is first scanned as a whole: a greenlet costs 10 us, scanning 16 KiB 20 us.
 WHOLE_BYTES: Final = 16 << 10
 
 

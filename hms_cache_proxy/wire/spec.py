@@ -44,9 +44,9 @@ except ImportError as missing:  # the codec in Python is 10 to 15 times slower: 
         "the C++ extension thrift.protocol.fastbinary is missing: install a wheel of thrift >= 0.25"
     ) from missing
 
-# : Structs and containers, leaves included, may nest this deep. It is compiled into fastbinary, so it is no setting.
+#: Structs and containers, leaves included, may nest this deep. It is compiled into fastbinary, so it is no setting.
 NESTING_DEPTH = 64
-# : The limit of the protocol, whose lengths are signed 32-bit integers. Callers pass the configured limit.
+#: The limit of the protocol, whose lengths are signed 32-bit integers. Callers pass the configured limit.
 MAX_LENGTH = 2**31 - 1
 
 
@@ -246,7 +246,7 @@ def no_more(_partial: bytes, _wanted: int) -> NoReturn:
     raise EOFError
 
 
-# : What fastbinary raises for bytes that are truncated, malformed or beyond its limits.
+#: What fastbinary raises for bytes that are truncated, malformed or beyond its limits.
 CODEC_ERRORS = (EOFError, TypeError, ValueError, OverflowError, TProtocolException)
 
 
