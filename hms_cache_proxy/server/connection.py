@@ -50,7 +50,7 @@ from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
-from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import calls_of, naming
 from hms_cache_proxy.wire.message import ApplicationError, exception_message
 
@@ -190,9 +190,9 @@ class ClientConnection:
         self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
-    def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False, users: bool = False) -> list[Command]:
-        """The connection that OpenUpstream wanted failed; `silent`: no answer in time; `users`: this user's alone."""
-        self._heed(self._exchange.refused(detail, silent=silent, of_user=users), now_ns)
+    def upstream_refused(self, detail: str, now_ns: int, why: Unopened = "refused") -> list[Command]:
+        """The connection that OpenUpstream wanted was not opened."""
+        self._heed(self._exchange.refused(detail, why), now_ns)
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:

@@ -41,8 +41,8 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
-from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
-from hms_cache_proxy.upstream.link import HttpFailure, NoAnswer, UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint
+from hms_cache_proxy.upstream.link import HttpFailure, UpstreamLink, connect, keep_alive, why_unopened
 from hms_cache_proxy.upstream.replay import named
 from hms_cache_proxy.wire.framing import frame_header
 
@@ -350,11 +350,10 @@ class Client(asyncio.Protocol):
         try:
             link = await connect(endpoint, self, self._hub.allowed.connect_s, caller)
         except ProxyError as error:
-            detail, of_user = str(error), isinstance(error, UserRefused)
-            silent = isinstance(error, NoAnswer)
+            detail, why = str(error), why_unopened(error)
             self._opening = None
             self._leave_place()
-            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent, users=of_user))
+            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, why))
             return
         except Exception:
             self._opening = None

@@ -62,7 +62,7 @@ from hms_cache_proxy.server.upstream_states import (
     observed,
     was_sent,
 )
-from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
 from hms_cache_proxy.upstream.silence import hangs
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
@@ -135,13 +135,12 @@ class Exchange:
         self._opened_for = self._endpoints.named(self._session.identity)
         return self._replay(state, 0)
 
-    def refused(self, detail: str, *, silent: bool, of_user: bool = False) -> ReplyEnding | None:
-        """The connection to the endpoint could not be opened; `silent`: no answer in time; `of_user`: for this user."""
+    def refused(self, detail: str, why: Unopened) -> ReplyEnding | None:
+        """The connection to the endpoint could not be opened."""
         state = self.state
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
-        if not of_user:
-            self._endpoints.refused(state.endpoint, detail, silent=silent)
+        self._endpoints.unopened(state.endpoint, detail, why)
         return self._open_another(state, detail)
 
     def busy(self, detail: str) -> ReplyEnding:

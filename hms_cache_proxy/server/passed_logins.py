@@ -86,6 +86,8 @@ class PassedLogins:
         except BaseException:  # the time is over, too
             hub.leave_place(endpoint, client)
             metastore.abort()
+            if not login.clients_turn:
+                hub.endpoints.suspect(endpoint)  # it hangs, or has closed; the next client may need another
             raise
         self.reports.done(peer, transport, login.admitted, Layers.AUTH, {"passed_to": endpoint.uri})
         link = UpstreamLink(client)

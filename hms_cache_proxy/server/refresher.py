@@ -9,7 +9,6 @@ Owner: a task of the worker.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import structlog
 
@@ -90,7 +89,9 @@ class Refresher:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
                 caller = CallUser(replay.named(identity)) if identity else None
                 endpoint, streams = await first_reached(
-                    self._endpoints, self._connect_timeout_s, partial(open_streams, caller=caller)
+                    self._endpoints,
+                    self._connect_timeout_s,
+                    lambda endpoint, reached: open_streams(endpoint, caller, reached),
                 )
                 try:
                     if identity and self._endpoints.hear_users:  # after a login, set_ugi would change nothing

@@ -6,9 +6,9 @@ Must not know sockets or the clock. One per worker, shared by its connections.
 Invariants
 - The first URI with a closed circuit is preferred, so all connections go to one metastore while it is healthy; or, with
   `in_turn`, new connections go to those with closed circuits in turn.
-- A refused connection opens a circuit at once. A call never does: a metastore that is slow, or closes the connection
-  instead of answering, is suspected, and a probe on a separate connection decides (prober.py). Only a probe closes a
-  circuit.
+- A refused connection opens a circuit at once. A call never does, nor does a slow login: a metastore that is slow, or
+  closes the connection instead of answering, is suspected, and a probe on a separate connection decides (prober.py).
+  Only a probe closes a circuit.
 - If every circuit is open, calls try all metastores, except those where a connection attempt timed out, because each
   call would wait for that timeout.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.http_names import HttpNames
@@ -25,6 +25,10 @@ from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.security.tokens import Token
 from hms_cache_proxy.security.towards import PLAIN, Towards
+
+Unopened = Literal["refused", "silent", "late", "user"]
+"""Why a connection was not opened: it was refused; the attempt got no answer in time; it was accepted, and the
+handshake of TLS or the login took too long; the metastore does not let the proxy act for this user."""
 
 
 class UserRefused(UpstreamError):
@@ -42,7 +46,7 @@ class CallUser(NamedTuple):
 class UserTokens(Protocol):
     """Tokens with which the proxy acts for its users (delegation.py)."""
 
-    async def token(self, endpoint: Endpoint, user: str) -> Token: ...
+    async def token(self, endpoint: Endpoint, user: str, reached: Callable[[], None]) -> Token: ...
 
     def forget(self, endpoint: Endpoint, user: str, token: Token) -> None: ...
 
@@ -136,6 +140,13 @@ class Endpoints:
     def problems(self) -> str:
         """Why nothing can be reached."""
         return "; ".join(f"{endpoint.uri}: {endpoint.problem}" for endpoint in self.all if endpoint.sick)
+
+    def unopened(self, endpoint: Endpoint, detail: str, why: Unopened) -> None:
+        """A connection to it was not opened."""
+        if why == "late":
+            self.suspect(endpoint)
+        elif why != "user":
+            self.refused(endpoint, detail, silent=why == "silent")
 
     def refused(self, endpoint: Endpoint, problem: str, *, silent: bool = False, hangs: bool = False) -> None:
         """It refused a connection (`silent`: did not answer the attempt in time), or did not answer a probe (`hangs`:

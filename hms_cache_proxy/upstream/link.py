@@ -11,12 +11,13 @@ import asyncio
 import select
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal, Protocol, TypeVar, cast
 
-from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.errors import ProxyError, UpstreamError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream import sasl_client
-from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints, UserRefused
+from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints, Unopened, UserRefused
 
 Connected = TypeVar("Connected")
 
@@ -114,43 +115,62 @@ class HttpFailure(ConnectionAbortedError):
 
 
 class NoAnswer(UpstreamError):
-    """A connection attempt got no answer in time. (A login that takes too long is another UpstreamError: there is a
-    metastore that can be waited for.)"""
+    """A connection attempt got no answer in time."""
+
+
+class LateLogin(UpstreamError):
+    """A connection was accepted, and the handshake of TLS or the login took too long: there is a metastore that can be
+    waited for."""
+
+
+def why_unopened(error: ProxyError) -> Unopened:
+    """What an error of `connect` means."""
+    if isinstance(error, NoAnswer):
+        return "silent"
+    if isinstance(error, LateLogin):
+        return "late"
+    return "user" if isinstance(error, UserRefused) else "refused"
 
 
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller: CallUser) -> UpstreamLink:
-    """A new connection for calls of this user. Raises NoAnswer after the time limit, UserRefused if the proxy cannot
-    act for the user there, UpstreamError for any other failure."""
+    """A new connection for calls of this user. Raises NoAnswer or LateLogin after the time limit, UserRefused if the
+    proxy cannot act for the user there, UpstreamError for any other failure."""
     if endpoint.users is not None and caller.user is None:
         raise UserRefused("nobody to act for: the client has not logged in", uri=endpoint.uri)
-    reached = asyncio.Event()
-    try:
-        async with asyncio.timeout(timeout_s):
-            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner), caller, reached.set)
-    except TimeoutError as error:
-        if reached.is_set():
-            raise UpstreamError(f"no login within {timeout_s:g} s", uri=endpoint.uri) from error
-        raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
-    except OSError as error:
-        raise UpstreamError(problem(error), uri=endpoint.uri) from error
+    _, link = await _in_time(
+        endpoint, timeout_s, partial(sasl_client.connect, endpoint, lambda: UpstreamLink(owner), caller)
+    )
     if link.lost:
         raise UpstreamError("the metastore closed the connection at once", uri=endpoint.uri)
     return link
 
 
 async def first_reached(
-    endpoints: Endpoints, timeout_s: float, begin: Callable[[Endpoint], Awaitable[Connected]]
+    endpoints: Endpoints, timeout_s: float, begin: Callable[[Endpoint, Callable[[], None]], Awaitable[Connected]]
 ) -> tuple[Endpoint, Connected]:
-    """What `begin` makes at the first metastore that takes a connection within the time limit. UpstreamError if none
-    does, or none takes one for this user."""
+    """What `begin` makes at the first metastore that takes a connection within the time limit. `begin` calls its second
+    argument as soon as a connection is accepted. UpstreamError if none takes one, or none takes one for this user."""
     problem_of_last = endpoints.problems or "no metastore is configured"
     for endpoint in endpoints.candidates():
         try:
-            async with asyncio.timeout(timeout_s):
-                return endpoint, await begin(endpoint)
-        except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
-            why = problem(error) if isinstance(error, OSError) else str(error)
-            if not isinstance(error, UserRefused):
-                endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
-            problem_of_last = f"{endpoint.uri}: {why}"
+            return endpoint, await _in_time(endpoint, timeout_s, partial(begin, endpoint))
+        except UpstreamError as error:
+            endpoints.unopened(endpoint, str(error), why_unopened(error))
+            problem_of_last = f"{endpoint.uri}: {error}"
     raise UpstreamError(problem_of_last)
+
+
+async def _in_time(
+    endpoint: Endpoint, timeout_s: float, begin: Callable[[Callable[[], None]], Awaitable[Connected]]
+) -> Connected:
+    """The result of `begin`, which calls its argument as soon as a connection is accepted. Raises as `connect` does."""
+    reached = asyncio.Event()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await begin(reached.set)
+    except TimeoutError as error:
+        if reached.is_set():
+            raise LateLogin(f"no login within {timeout_s:g} s", uri=endpoint.uri) from error
+        raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
+    except OSError as error:
+        raise UpstreamError(problem(error), uri=endpoint.uri) from error

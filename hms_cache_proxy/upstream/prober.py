@@ -80,7 +80,8 @@ class Prober:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The result of a probe. `problem`: empty if the metastore answers. `hangs`: it does not answer in time; `silent`:
-    not even the connection attempt. A login is not part of that: a busy metastore or KDC may take long for it."""
+    not even the connection attempt. The handshake of TLS and a login are not part of that attempt: a busy metastore or
+    KDC may take long for them."""
 
     problem: str
     silent: bool = False
@@ -93,7 +94,6 @@ async def probe(endpoint: Endpoint) -> Found:
     try:
         async with asyncio.timeout(PROBE_S):
             reader, writer = await open_streams(endpoint, reached=connected.set)
-            connected.set()
             try:
                 return Found(await _ask(reader, writer))
             finally:

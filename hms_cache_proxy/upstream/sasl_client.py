@@ -1,12 +1,14 @@
 """Connections to metastores, with TLS, a login or HTTP where the settings say so: in the event loop, and without one.
 
-Job: connect within the caller's time limit, and hand over what carries Thrift. Logins run in threads, as the KDC may be
-slow: LOGINS at once in one process. Must not know: calls. Owner: the event loop; a SaslSocket: one thread.
+Job: connect within the caller's time limit, and hand over what carries Thrift. The steps of logins run in threads, as
+the KDC may be slow: LOGINS at once in one process. Must not know: calls. Owner: the event loop; a SaslSocket: one
+thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from base64 import b64encode
 from collections.abc import Callable
@@ -30,6 +32,7 @@ LOGINS: Final = 4
 REPLY_BYTES: Final = 2**31 - 1  # replies of a metastore are trusted up to this size
 _REPLIES: Final = MessageLimits(message_bytes=REPLY_BYTES, string_bytes=REPLY_BYTES)
 _READ_BYTES: Final = 1 << 16
+_HANDSHAKE_S: Final = 24 * 3600.0  # the caller's limit ends a handshake of TLS, never asyncio's of its own
 
 AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
 MetastoreStreams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -46,15 +49,13 @@ async def connect(
     reached: Callable[[], None] = _untold,
 ) -> tuple[asyncio.Transport, AnyProtocol]:
     """A connection of the protocol that `make` makes, after the login: for `caller` if the proxy acts for users there,
-    else as the proxy; None: for the proxy itself. `reached` is called before a login, which may take long. OSError,
-    UserRefused, or UpstreamError if the login fails."""
+    else as the proxy; None: for the proxy itself. `reached` is called when the metastore has accepted a connection;
+    the handshake of TLS and a login may take long. OSError, UserRefused, or UpstreamError if the login fails."""
     if endpoint.http is not None:
-        return await _over_http(endpoint, endpoint.http, make, caller)
+        return await _over_http(endpoint, endpoint.http, make, caller, reached)
     user = None if caller is None else caller.user
     if endpoint.logins is None:
-        where = endpoint.host, endpoint.port
-        transport, protocol = await asyncio.get_running_loop().create_connection(make, *where, **endpoint.secured)
-        return transport, protocol
+        return await _carried(endpoint, make, reached)
     try:
         if user is None or endpoint.users is None:
             return await _logged_in(endpoint, make, partial(endpoint.logins.login, endpoint.host), reached)
@@ -69,7 +70,7 @@ async def _logged_in_as(
     """With the user's token; if it is refused, once more with a new one, as the metastore may have forgotten it."""
     assert endpoint.logins is not None, "the proxy logs in there"
     for last in (False, True):
-        token = await users.token(endpoint, user)
+        token = await users.token(endpoint, user, reached)
         names = b64encode(token.identifier), b64encode(token.password)
         try:
             return await _logged_in(endpoint, make, partial(ClientLogin, *names, endpoint.logins.layers), reached)
@@ -85,8 +86,7 @@ async def _logged_in_as(
 async def _logged_in(
     endpoint: Endpoint, make: Callable[[], AnyProtocol], begin: Callable[[], OwnLogin], reached: Callable[[], None]
 ) -> tuple[asyncio.Transport, AnyProtocol]:
-    loop, stream = asyncio.get_running_loop(), await begin_login(endpoint)
-    reached()
+    loop, stream = asyncio.get_running_loop(), await begin_login(endpoint, reached)
     try:
         negotiation = await loop.run_in_executor(threads(), _Negotiation, begin)
         stream.send(negotiation.first)
@@ -100,15 +100,53 @@ async def _logged_in(
     return stream, protocol
 
 
-async def begin_login(endpoint: Endpoint) -> SaslStream:
+async def begin_login(endpoint: Endpoint, reached: Callable[[], None] = _untold) -> SaslStream:
     """A connection on which nothing was said yet. OSError if there is none."""
-    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
-    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, threads()), *where, **endpoint.secured)
+    _, stream = await _carried(endpoint, lambda: SaslStream(REPLY_BYTES, threads()), reached)
     return stream
 
 
+async def _carried(
+    endpoint: Endpoint, make: Callable[[], AnyProtocol], reached: Callable[[], None]
+) -> tuple[asyncio.Transport, AnyProtocol]:
+    """TCP, and TLS on it where the settings say so."""
+    loop, secured = asyncio.get_running_loop(), endpoint.secured
+    if not secured:
+        opened = await loop.create_connection(make, endpoint.host, endpoint.port)
+        reached()
+        return opened
+    connection = await _connected(endpoint)
+    reached()
+    return await loop.create_connection(make, sock=connection, ssl_handshake_timeout=_HANDSHAKE_S, **secured)
+
+
+async def _connected(endpoint: Endpoint) -> socket.socket:
+    """A connected socket of the first of the host's addresses that accepts. OSError of the last that does not."""
+    loop = asyncio.get_running_loop()
+    failure = OSError(f"{endpoint.host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(
+        endpoint.host, endpoint.port, type=socket.SOCK_STREAM
+    ):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.setblocking(False)
+            await loop.sock_connect(connection, address)
+        except BaseException as error:
+            connection.close()
+            if not isinstance(error, OSError):
+                raise  # the time is over
+            failure = OSError(error.errno, os.strerror(error.errno)) if error.errno else error  # without the address
+        else:
+            return connection
+    raise failure
+
+
 async def _over_http(
-    endpoint: Endpoint, names: HttpNames, make: Callable[[], AnyProtocol], caller: CallUser | None
+    endpoint: Endpoint,
+    names: HttpNames,
+    make: Callable[[], AnyProtocol],
+    caller: CallUser | None,
+    reached: Callable[[], None],
 ) -> tuple[asyncio.Transport, AnyProtocol]:
     from hms_cache_proxy.upstream.http_client import HttpStream  # needs a package that not everybody has
 
@@ -117,9 +155,8 @@ async def _over_http(
         head = names.own_head(host) if caller is None else names.users_head(host, *caller)
     except LoginFailed as error:
         raise UserRefused(str(error), uri=endpoint.uri) from error
-    protocol, where = make(), (endpoint.host, endpoint.port)
-    create = asyncio.get_running_loop().create_connection
-    _, stream = await create(lambda: HttpStream(head, protocol), *where, **endpoint.secured)
+    protocol = make()
+    _, stream = await _carried(endpoint, lambda: HttpStream(head, protocol), reached)
     return stream, protocol
 
 

@@ -63,7 +63,7 @@ class ServiceConnection:
 
         Raises Declared for a declared exception, UnknownMethod, UpstreamError for any other failure.
         """
-        return getattr(self._result(method, *self._answer(method, arguments)), "success", None)
+        return success_in(self.uri, method, *self._answer(method, arguments))
 
     def reply(self, method: str, **arguments: Any) -> tuple[bytes, int]:
         """The same, not decoded: the reply message, and the offset in it of the value of field 0, which must be set.
@@ -72,7 +72,7 @@ class ServiceConnection:
         """
         data, body = self._answer(method, arguments)
         if data[body + 1 : body + 3] != b"\0\0" or not data[body]:
-            self._result(method, data, body)
+            success_in(self.uri, method, data, body)
             raise UpstreamError(f"{self.uri}: {method}: an answer without a result", uri=self.uri, sent=True)
         return data, body + 3
 
@@ -92,38 +92,12 @@ class ServiceConnection:
 
     def _answer(self, method: str, arguments: dict[str, Any]) -> tuple[bytes, int]:
         """A reply that is not an application exception, and the offset of its result struct."""
-        header, data = self._exchange(method, spec.encode(spec.args(method)(**arguments)))
-        if header.type is MessageType.EXCEPTION:
-            error = self._understood(method, partial(parse_exception, data, header.body))
-            text = (error.message or b"").decode("utf-8", "replace")
-            kind = UnknownMethod if error.type == ApplicationError.UNKNOWN_METHOD else UpstreamError
-            raise kind(f"{self.uri}: {method}: {text}", uri=self.uri, method=method, sent=True)
-        return data, header.body
-
-    def _result(self, method: str, data: bytes, body: int) -> Any:
-        """The decoded result; raises Declared."""
-        result, _ = self._understood(method, partial(spec.decode, spec.result(method), data, body))
-        for field in spec.METHODS[method].result:
-            value = getattr(result, field.name, None)
-            if field.id != 0 and value is not None:
-                raise Declared(
-                    f"{self.uri}: {method}: {field.type}: {_text(value)}",
-                    uri=self.uri,
-                    method=method,
-                    struct=value,
-                )
-        return result
-
-    def _understood(self, method: str, decode: Callable[[], Decoded]) -> Decoded:
-        try:
-            return decode()
-        except WireError as error:
-            raise UpstreamError(f"{self.uri}: {method}: {error}", uri=self.uri, method=method, sent=True) from error
-
-    def _exchange(self, method: str, body: bytes) -> tuple[Header, bytes]:
-        """One request and its reply. Sent again if the metastore had closed an idle connection."""
         self._seqid = self._seqid % 0x7FFFFFFF + 1
-        request = message_header(method.encode(), MessageType.CALL, self._seqid) + body
+        header, data = self._exchange(method, request_of(method, self._seqid, arguments))
+        return data, result_in(self.uri, method, header, data)
+
+    def _exchange(self, method: str, request: bytes) -> tuple[Header, bytes]:
+        """One request and its reply. Sent again if the metastore had closed an idle connection."""
         idle = self._socket is not None
         while True:
             try:
@@ -163,11 +137,48 @@ class ServiceConnection:
             if isinstance(scanner.feed(piece), int):
                 break
         data = bytes(received)
-        header = parse_header(data)
-        assert isinstance(header, Header), "a whole message has a header"
-        if header.seqid != self._seqid:
-            raise WireError(f"the reply has sequence id {header.seqid}, the request {self._seqid}")
-        return header, data
+        return header_of(data, self._seqid), data
+
+
+def request_of(method: str, seqid: int, arguments: dict[str, Any]) -> bytes:
+    """The message of a call."""
+    return message_header(method.encode(), MessageType.CALL, seqid) + spec.encode(spec.args(method)(**arguments))
+
+
+def header_of(data: bytes, seqid: int) -> Header:
+    """The header of a whole reply to the request with this sequence id. WireError if it has another."""
+    header = parse_header(data)
+    assert isinstance(header, Header), "a whole message has a header"
+    if header.seqid != seqid:
+        raise WireError(f"the reply has sequence id {header.seqid}, the request {seqid}")
+    return header
+
+
+def result_in(uri: str, method: str, header: Header, data: bytes) -> int:
+    """The offset of a reply's result struct. UnknownMethod, or UpstreamError, if it is an application exception."""
+    if header.type is MessageType.EXCEPTION:
+        error = _understood(uri, method, partial(parse_exception, data, header.body))
+        text = (error.message or b"").decode("utf-8", "replace")
+        kind = UnknownMethod if error.type == ApplicationError.UNKNOWN_METHOD else UpstreamError
+        raise kind(f"{uri}: {method}: {text}", uri=uri, method=method, sent=True)
+    return header.body
+
+
+def success_in(uri: str, method: str, data: bytes, body: int) -> Any:
+    """Field 0 of the result struct at this offset, None if it has none. Raises Declared."""
+    result, _ = _understood(uri, method, partial(spec.decode, spec.result(method), data, body))
+    for field in spec.METHODS[method].result:
+        value = getattr(result, field.name, None)
+        if field.id != 0 and value is not None:
+            raise Declared(f"{uri}: {method}: {field.type}: {_text(value)}", uri=uri, method=method, struct=value)
+    return getattr(result, "success", None)
+
+
+def _understood(uri: str, method: str, decode: Callable[[], Decoded]) -> Decoded:
+    try:
+        return decode()
+    except WireError as error:
+        raise UpstreamError(f"{uri}: {method}: {error}", uri=uri, method=method, sent=True) from error
 
 
 def _text(value: Any) -> str:

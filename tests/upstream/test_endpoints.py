@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+import pytest
+
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, Unopened
 
 ADDRESSES = [("one", 1), ("two", 2), ("three", 3)]
 
@@ -32,3 +34,17 @@ def test_each_that_works_in_turn() -> None:
     for endpoint in endpoints.all:
         endpoints.refused(endpoint, "down")
     assert set(hosts(endpoints.candidates())) == {"one", "two", "three"}
+
+
+@pytest.mark.parametrize(
+    ("why", "sick", "suspected"),
+    [("refused", True, True), ("silent", True, True), ("late", False, True), ("user", False, False)],
+)
+def test_a_connection_that_is_not_opened(why: Unopened, sick: bool, suspected: bool) -> None:
+    """A metastore that accepts connections is sick only if a probe says so."""
+    endpoints, probed = Endpoints(ADDRESSES[:2]), list[str]()
+    endpoints.suspect = lambda endpoint: probed.append(endpoint.host)
+    endpoints.unopened(endpoints.all[0], "down", why)
+    assert (endpoints.all[0].sick, bool(probed)) == (sick, suspected)
+    order = {"refused": ["two", "one"], "silent": ["two"]}
+    assert hosts(endpoints.candidates()) == order.get(why, ["one", "two"])
