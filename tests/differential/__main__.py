@@ -146,7 +146,7 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
             for text in summaries(reports):
                 print(f"round {number}: {text}, {time.monotonic() - began:.1f} s", flush=True)
             equal = equal and not any(report.differences for report in reports)
-        print("changes:", dict(changes.done))
+        print("changes:", dict(changes.done), changes.writer.summary(), sep="\n")
         for name in world.databases if options.direct else ():
             client.drop_database(name, False, True)
     return equal

@@ -23,9 +23,9 @@ from tests.differential.changes import AllChanges
 from tests.differential.compare import Report, compare
 from tests.differential.contents import TableNote, World
 from tests.differential.reads import FUNCTIONS, Request, escape
+from tests.differential.rights import reads_of_privileges, reads_of_roles
 from tests.differential.statistics import COLUMNS
 from tests.differential.wire import hms
-from tests.differential.writer import method_of
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.interface import interface
@@ -125,13 +125,7 @@ class AtOnce:
 
     def summary(self) -> str:
         """What was written and read."""
-        writer = self.changes.writer
-        calls: dict[str, int] = {}
-        for name, count in sorted(writer.made.items()):
-            calls[method_of(name)] = calls.get(method_of(name), 0) + count
-        refused = {name: writer.said[name] for name in sorted(writer.refused) if not writer.made[name]}
-        written = f"{writer.made.total()} writes by {len(calls)} methods {calls}, never accepted {refused}"
-        return f"{self.reads} reads, {len(self.differences)} differences after {written}"
+        return f"{self.reads} reads, {len(self.differences)} differences after {self.changes.writer.summary()}"
 
 
 def everything(world: World, version: str = NEWEST) -> Iterator[Request]:
@@ -146,6 +140,7 @@ def _everything(world: World) -> Iterator[Request]:
     yield "get_all_databases", {}
     yield "get_catalogs", {}
     yield "get_all_functions", {}
+    yield from reads_of_roles()
     elsewhere = [f"@{catalog}#{world.databases[0]}" for catalog in world.catalogs]
     for database in [*world.databases, *elsewhere]:
         yield "get_database", {"name": database}
@@ -157,6 +152,7 @@ def _everything(world: World) -> Iterator[Request]:
         yield "get_table_req", {"req": hms.GetTableRequest(dbName=database, tblName=name)}
     for note in world.tables:
         yield from _table(note)
+        yield from reads_of_privileges(note)
         if note.keys:
             yield from _partitions(note)
     for catalog in world.catalogs:

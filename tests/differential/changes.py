@@ -23,6 +23,7 @@ from tests.differential import contents, variants
 from tests.differential.constraints import ConstraintChanges, LinkChanges
 from tests.differential.contents import TableNote, World
 from tests.differential.reads import FUNCTIONS, escape
+from tests.differential.rights import RightsChanges
 from tests.differential.statistics import StatisticsChanges
 from tests.differential.upheavals import Upheavals
 from tests.differential.variants import Variants
@@ -178,13 +179,19 @@ class Changes(StatisticsChanges, ConstraintChanges):
     def change_create_function(self) -> None:
         function = self._function(self.rng.choice(self.world.databases), self.rng.choice(FUNCTIONS))
         self._write({"create_function": {"func": function}})
+        self.world.functions.append((function.dbName, function.functionName))
 
     def change_drop_function(self) -> None:
-        given = {"dbName": self.rng.choice(self.world.databases), "funcName": self.rng.choice(FUNCTIONS)}
-        self._write({"drop_function": given})
+        if not self.world.functions:
+            return self.change_create_function()
+        database, name = self.world.functions.pop(self.rng.randrange(len(self.world.functions)))
+        self._write({"drop_function": {"dbName": database, "funcName": name}})
+        return None
 
     def change_alter_function(self) -> None:
-        database, name = self.rng.choice(self.world.databases), self.rng.choice(FUNCTIONS)
+        if not self.world.functions:
+            return
+        database, name = self.rng.choice(self.world.functions)
         given = {"dbName": database, "funcName": name, "newFunc": self._function(database, name)}
         self._write({"alter_function": given}, self.through)
 
@@ -238,7 +245,7 @@ class Changes(StatisticsChanges, ConstraintChanges):
         self._write(variants.truncate_table(note.database, note.name, []), self.through)
 
 
-class AllChanges(Changes, Upheavals, LinkChanges):
+class AllChanges(Changes, Upheavals, LinkChanges, RightsChanges):
     """Changes that reach further, too, some of them through the proxy."""
 
     def one(self, name: str | None = None, *, through: bool = False) -> str:

@@ -100,6 +100,7 @@ class World:
     tables: list[TableNote] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
     catalogs: list[str] = field(default_factory=list)  # beside `hive`
+    functions: list[tuple[str, str]] = field(default_factory=list)  # database, name; some may be gone
     kinds: Sequence[str] = ()  # of tables
     latin1: bool = False  # names and values: what Hive's script for MySQL has room for
     wide: bool = False  # keys of every type

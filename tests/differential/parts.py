@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.differential.contents import TableNote, World
 from tests.differential.variants import Variants
+from tests.differential.writer import Writer
 from tests.testbed.client import MetastoreClient
 
 
@@ -33,6 +34,7 @@ class PartOfChanges:
     rng: random.Random
     world: World
     client: MetastoreClient
+    writer: Writer
 
     @abstractmethod
     def _note(self, *kinds: str) -> TableNote: ...

@@ -156,7 +156,8 @@ def add_partitions(parts: Sequence[Partition]) -> Variants:
     first = parts[0]
     place = {"dbName": first.dbName, "tableName": first.tableName}
     request = AddPartitionsRequest(first.dbName, first.tableName, list(parts), ifNotExists=True, needResult=False)
-    composed = PartitionSpec(**place, partitionList=PartitionListComposingSpec(list(parts)))
+    listed = PartitionListComposingSpec([_in_catalog(one) for one in parts])
+    composed = PartitionSpec(**place, catName="hive", partitionList=listed)
     without = [
         PartitionWithoutSD(one.values, one.createTime, one.lastAccessTime, f"/spec{at}", one.parameters)
         for at, one in enumerate(parts)
@@ -172,6 +173,13 @@ def add_partitions(parts: Sequence[Partition]) -> Variants:
             "new_parts": [PartitionSpec(**place, rootPath=root, sharedSDPartitionSpec=shared)]
         },
     }
+
+
+def _in_catalog(part: Partition) -> Partition:
+    """With its catalog, without which Hive 3.1 fails and closes the connection."""
+    told = copy(part)
+    told.catName = "hive"
+    return told
 
 
 def _of_one_partition(method: str, given: dict[str, Any], values: list[str], name: str) -> Variants:
@@ -236,7 +244,8 @@ def alter_partitions(database: str, table: str, parts: list[Partition], **proper
 
 
 def rename_partition(database: str, table: str, values: list[str], part: Partition) -> Variants:
-    request = RenamePartitionRequest(**placed(database), tableName=table, partVals=values, newPart=part)
+    place = {"catName": "hive", **placed(database)}  # Hive 4.2 fails without a catalog
+    request = RenamePartitionRequest(**place, tableName=table, partVals=values, newPart=part)
     return {
         "rename_partition": {"db_name": database, "tbl_name": table, "part_vals": values, "new_part": part},
         "rename_partition_req": {"req": request},

@@ -30,7 +30,7 @@ class Refused(TException):  # type: ignore[misc]  # thrift has no types
 
 class Writer:
     """`version`: of the metastore's interface. `made`: accepted calls by name; `refused`: the others; `said`: why, the
-    last time; `log`: all names, in order."""
+    last time; `offered`: all names that could have been chosen; `log`: all that were, in order."""
 
     def __init__(self, rng: random.Random, version: str) -> None:
         self.rng = rng
@@ -38,12 +38,14 @@ class Writer:
         self.made: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.said: dict[str, str] = {}
+        self.offered: set[str] = set()
         self.log: list[str] = []
 
     def write(self, client: MetastoreClient, variants: Variants) -> str:
         """Makes one of the calls, of those that were made least so far; returns its method. Refused if the metastore
         does not do it, TTransportException if it closes the connection instead."""
         able = [name for name in variants if method_of(name) in self.methods]
+        self.offered.update(able)
         tried = {name: self.made[name] + self.refused[name] for name in able}
         name = self.rng.choice([name for name in able if tried[name] == min(tried.values())])
         self.log.append(name)
@@ -55,6 +57,19 @@ class Writer:
             raise
         self.made[name] += 1
         return method_of(name)
+
+    def summary(self) -> str:
+        """What was written, by which methods, and which calls were never accepted."""
+        calls: Counter[str] = Counter()
+        for name, count in sorted(self.made.items()):
+            calls[method_of(name)] += count
+        return (
+            f"{self.made.total()} writes by {len(calls)} methods {dict(calls)}, never accepted {self.never_accepted()}"
+        )
+
+    def never_accepted(self) -> dict[str, str]:
+        """The names that were offered and not accepted yet, and what was said the last time, if they were made."""
+        return {name: self.said.get(name, "never made") for name in sorted(self.offered) if not self.made[name]}
 
 
 def method_of(name: str) -> str:
