@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"budget", "errors", "config", "metrics", "metric_files", "metric_table", "retry", "__init__"},
+    {"budget", "errors", "config", "metrics", "metric_files", "metric_table", "plurals", "retry", "__init__"},
     {"wire"},
     {"security"},
     {"upstream"},
@@ -212,7 +212,7 @@ def test_a_command_imports_what_it_needs_when_it_runs() -> None:
     # A third of a second of CPU time before `serve` begins, and before `--help` answers.
     for name in loaded("hms_cache_proxy.cli"):
         package, _, module = name.removeprefix("hms_cache_proxy.").partition(".")
-        light = package in ("cli", "config", "errors") or (package == "pipeline" and module in LIGHT)
+        light = package in ("cli", "config", "errors", "plurals") or (package == "pipeline" and module in LIGHT)
         assert light, name
 
 

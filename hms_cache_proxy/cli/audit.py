@@ -13,6 +13,7 @@ from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.pipeline.progress import JobReport, reporting
+from hms_cache_proxy.plurals import counted, listed
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.audit_plan import AuditPlan
@@ -152,9 +153,8 @@ def _tell(found: AuditResult, as_json: bool) -> None:
 def _tell_audit(found: AuditResult) -> None:
     from hms_cache_proxy.pipeline.values import values
 
-    compared = ", ".join(f"{number} {kind}" for kind, number in found.compared.items())
     first = "" if found.first_event_id == found.event_id else f"s {found.first_event_id} to"
-    click.echo(f"compared as of event{first} {found.event_id}: {compared}")
+    click.echo(f"compared as of event{first} {found.event_id}: {listed(found.compared)}")
     for reason, number in sorted(found.not_loaded.items()):
         click.echo(f"not loaded, so relayed ({reason}): {number}")
     if found.unsettled:
@@ -167,4 +167,4 @@ def _tell_audit(found: AuditResult) -> None:
         click.echo("  " + " ".join(word for word in words if word))
         for value in values(row):
             click.echo(f"    {value}")
-    click.echo(f"{found.differences} differences" if found.differences else "no difference")
+    click.echo(counted(found.differences, "difference") if found.differences else "no difference")

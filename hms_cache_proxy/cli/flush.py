@@ -8,6 +8,7 @@ import os
 import click
 
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, load
+from hms_cache_proxy.plurals import counted
 
 DEFAULT_URL = "http://127.0.0.1:9085"
 
@@ -43,4 +44,4 @@ def flush(url: str, everything: bool, as_json: bool, **selection: str | None) ->
         click.echo(json.dumps(answer, indent=2))
     else:
         done = "reloaded" if answer["done"] else "not reloaded yet; until then, calls about them go to the metastore"
-        click.echo(f"{answer['targets']} targets: {done}")
+        click.echo(f"{counted(answer['targets'], 'target')}: {done}")

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.plurals import counted, listed
 from hms_cache_proxy.status import words
 
 WATCH_INTERVAL_S = 5.0  # as often as the proxy looks at its counters
@@ -114,7 +115,7 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("confirmed", "never" if confirmed is None else f"{confirmed} ms ago"),
         (
             "prewarm",
-            f"{'done' if prewarm['done'] else 'running'}, {prewarm['tables_done']} of {total} tables",
+            f"{'done' if prewarm['done'] else 'running'}, {prewarm['tables_done']} of {counted(total, 'table')}",
         ),
     ]
     if total and not prewarm["done"]:
@@ -126,7 +127,7 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("objects", words.objects(objects)),
         ("cache", f"{_mib(answer['cache_bytes'])} of at most {_mib(answer['cache_max_bytes'])}"),
         *_call_rows(answer["calls"]),
-        ("workers", f"{workers['running']} of {workers['wanted']}, {workers['restarts']} restarts"),
+        ("workers", f"{workers['running']} of {workers['wanted']}, {counted(workers['restarts'], 'restart')}"),
     ]
 
 
@@ -140,12 +141,12 @@ def _call_rows(calls: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ratio = (
         "no reads yet" if calls["hit_ratio"] is None else f"{calls['hit_ratio']:.1%} of the cacheable reads are hits"
     )
-    others = ", ".join(f"{calls[kind]:,} {kind}" for kind in ("relays", "writes", "errors"))
+    others = listed({kind: calls[kind] for kind in ("relays", "writes", "errors")})
     saved = f"at least {calls['seconds_saved']:,.1f} s of the metastore's time" if calls["seconds_saved"] else ""
     misses = [one for one in calls["reasons"] if one["outcome"] == "miss"]
     return [
         ("calls", f"{calls['total']:,}{rate}"),
-        ("reads", f"{calls['hits']:,} hits, {calls['misses']:,} misses: {ratio}"),
+        ("reads", f"{counted(calls['hits'], 'hit')}, {counted(calls['misses'], 'miss', 'misses')}: {ratio}"),
         ("others", others),
         *([("saved", saved)] if saved else []),
         *(
@@ -159,7 +160,7 @@ def _recording_rows(recording: Mapping[str, Any] | None) -> list[tuple[str, Any]
     if recording is None:
         return []
     left = "until it is stopped" if recording["left_s"] is None else f"for {recording['left_s']:,.0f} s more"
-    size = f"{recording['results']:,} results, {recording['bytes'] / (1 << 20):,.1f} MiB"
+    size = f"{counted(recording['results'], 'result')}, {recording['bytes'] / (1 << 20):,.1f} MiB"
     return [("recording", f"{recording['file']}: {size}, {left if recording['active'] else 'has stopped'}")]
 
 

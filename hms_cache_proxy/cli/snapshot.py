@@ -15,6 +15,7 @@ from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOpt
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.progress import reporting
 from hms_cache_proxy.pipeline.ready_questions import QUESTIONS, given
+from hms_cache_proxy.plurals import fitting, listed
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.query import Catalog
@@ -168,7 +169,8 @@ def query(asked: Asked, options: CatalogOptions, limit: int, as_json: bool, spar
     elif columns:
         _show(columns, rows)
     if more:
-        click.echo(f"only the first {limit:,} rows are shown; --limit N shows more", err=True)
+        first = fitting(limit, "the first row is", f"the first {limit:,} rows are")
+        click.echo(f"only {first} shown; --limit N shows more", err=True)
 
 
 @snapshot.command()
@@ -207,7 +209,7 @@ def export(uri: str, out: str, jobs: int | None) -> None:
 
     with reporting() as report:
         counts = Export(uri_of(uri), uri_of(out), jobs or usable_cores(), report).run()
-    click.echo(f"{uri_of(out)}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    click.echo(f"{uri_of(out)}: {listed(counts)}")
 
 
 @snapshot.command()

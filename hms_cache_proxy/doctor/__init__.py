@@ -18,6 +18,7 @@ from hms_cache_proxy.doctor.machine import look_at_machine
 from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
 from hms_cache_proxy.doctor.peers import look_at_peers
 from hms_cache_proxy.doctor.security import look_at_security
+from hms_cache_proxy.plurals import counted
 
 __all__ = ["Diagnosis", "Finding", "Severity", "diagnose", "look_at_database", "print_diagnosis"]
 
@@ -82,4 +83,4 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
 
 
 def _number(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+    return counted(count, noun) if count else f"no {noun}s"

@@ -12,6 +12,7 @@ from pathlib import Path
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.processes.data_directory import refuse_network_file_system
 
@@ -70,16 +71,16 @@ def _holder(lock: Path) -> str | None:
 
 def _limits(config: Config) -> Iterator[Finding]:
     workers = config.workers or usable_cores()
-    yield Finding(_MACHINE, Severity.OK, f"{usable_cores()} usable cores, {workers} workers")
+    yield Finding(_MACHINE, Severity.OK, f"{counted(usable_cores(), 'usable core')}, {counted(workers, 'worker')}")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * config.limits.max_connections + 64  # each client has one more to the metastore; 64 are for files
     if hard != resource.RLIM_INFINITY and hard < needed:
-        text = (
-            f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} needs {needed}"
-        )
+        needs = f"limits.max_connections = {config.limits.max_connections} needs {needed}"
+        text = f"a process may open {counted(hard, 'file')}; {needs}"
         advice = (
             "raise it (LimitNOFILE= in systemd, ulimit -Hn, --ulimit nofile= of a container), or lower max_connections"
         )
         yield Finding(_MACHINE, Severity.WARNING, text, advice)
     else:
-        yield Finding(_MACHINE, Severity.OK, f"enough file descriptors for {config.limits.max_connections} clients")
+        clients = counted(config.limits.max_connections, "client")
+        yield Finding(_MACHINE, Severity.OK, f"enough file descriptors for {clients}")

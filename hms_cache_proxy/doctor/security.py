@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
+from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.security import http_check, tls
 
 _SUBJECT = "TLS"
@@ -31,5 +32,6 @@ def _validity(file: str, expires: datetime) -> Finding:
         return Finding(_SUBJECT, Severity.ERROR, f"{file}: expired on {expires:%Y-%m-%d}", "replace the certificate")
     text = f"{file}: valid until {expires:%Y-%m-%d}"
     if days < SOON_DAYS:
-        return Finding(_SUBJECT, Severity.WARNING, f"{text}, for {days:.0f} more days", "replace the certificate")
+        left = counted(days, "more day")
+        return Finding(_SUBJECT, Severity.WARNING, f"{text}, for {left}", "replace the certificate")
     return Finding(_SUBJECT, Severity.OK, text)

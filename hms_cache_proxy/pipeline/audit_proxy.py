@@ -43,6 +43,7 @@ from hms_cache_proxy.pipeline.ranges import (
 from hms_cache_proxy.pipeline.rounds import rounds
 from hms_cache_proxy.pipeline.session import phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, records_of
+from hms_cache_proxy.plurals import counted, fitting
 from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, Snapshot, TableKey, TableRecord
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
@@ -169,7 +170,8 @@ class _Comparing:
         """What differs for good, of what was compared since the last round."""
         number = sum(map(len, self.suspects.values()))
         if number:
-            self.report.tell(f"{number:,} objects differ, and are read again for up to {SETTLE_S:.0f} s")
+            differ = fitting(number, "differs, and is", "differ, and are")
+            self.report.tell(f"{counted(number, 'object')} {differ} read again for up to {SETTLE_S:.0f} s")
             self._settle()
         left = [(kind, key, pair) for kind, pairs in self.suspects.items() for key, pair in pairs.items()]
         still = [one for one in left if not one[-1].moved]

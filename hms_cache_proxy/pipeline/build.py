@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -43,6 +43,7 @@ from hms_cache_proxy.pipeline.tasks import (
     read_partitions,
     read_tables,
 )
+from hms_cache_proxy.plurals import counted, listed
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
@@ -234,10 +235,9 @@ def _now() -> str:
 
 def summary(made: Manifest) -> str:
     """One line that describes a snapshot."""
-    counts: Mapping[str, int] = made.counts
     size = sum(file.bytes for file in made.files)
     events = f"event {made.before}" if made.before == made.after else f"events {made.before} to {made.after}"
     return (
-        f"{counts['databases']} databases, {counts['tables']} tables, {counts['partitions']} partitions as of {events};"
-        f" {len(made.files)} files, {size:,} bytes"
+        f"{listed({kind: made.counts[kind] for kind in rows.KINDS})} as of {events};"
+        f" {counted(len(made.files), 'file')}, {counted(size, 'byte')}"
     )

@@ -38,6 +38,7 @@ from hms_cache_proxy.follower.step import Position, Reset
 from hms_cache_proxy.pipeline.base import Base
 from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S
+from hms_cache_proxy.plurals import counted, fitting
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots.manifest import File, Manifest
@@ -126,7 +127,8 @@ class Increment:
         if reset is not None:
             raise NoIncrement(f"too much has changed: {reset.reason.value}")
         self.report.tell(
-            f"{batch.rows} rows of the log after event {manifest.before} name {len(affected.tables)} tables"
+            f"{counted(batch.rows, 'row')} of the log after event {manifest.before}"
+            f" {fitting(batch.rows, 'names', 'name')} {counted(len(affected.tables), 'table')}"
         )
         return affected
 

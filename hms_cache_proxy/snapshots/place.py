@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.snapshots import manifest, s3
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 
@@ -72,7 +73,7 @@ class Place:
         """The bytes of a file. Raises SnapshotError if size or checksum differ from the manifest."""
         data = self._bytes(file.name)
         if len(data) != file.bytes:
-            raise SnapshotError(f"{file.name} has {len(data)} bytes, not {file.bytes}")
+            raise SnapshotError(f"{file.name} has {counted(len(data), 'byte')}, not {file.bytes:,}")
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise SnapshotError(f"the checksum of {file.name} is wrong")
         return data

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from hms_cache_proxy.plurals import counted, fitting
+
 Facts = Mapping[str, Any]
 LOW_RATIO: Final = 0.5
 ENOUGH_READS: Final = 100
@@ -58,7 +60,8 @@ def _workers(facts: Facts) -> Banner | None:
         )
     if workers["running"] < workers["wanted"]:
         missing = workers["wanted"] - workers["running"]
-        text = f"{missing} of {workers['wanted']} worker processes {'is' if missing == 1 else 'are'} not running."
+        wanted = counted(workers["wanted"], "worker process", "worker processes")
+        text = f"{missing} of {wanted} {fitting(missing, 'is', 'are')} not running."
         return Banner("warn", text, "They are restarted by themselves; the log says why they ended.")
     return None
 
@@ -97,16 +100,20 @@ def _some_metastores(facts: Facts) -> Banner | None:
     silent = [one["uri"] for one in facts["upstream"]["all"] if one["reachable"] is False]
     if not silent:
         return None
-    verb = "does" if len(silent) == 1 else "do"
-    return Banner("warn", f"{', '.join(silent)} {verb} not answer; calls go to the others.", "Start it again.")
+    verb = fitting(len(silent), "does", "do")
+    advice = f"Start {fitting(len(silent), 'it', 'them')} again."
+    return Banner("warn", f"{', '.join(silent)} {verb} not answer; calls go to the others.", advice)
 
 
 def _peers(facts: Facts) -> Banner | None:
     missing = [peer["address"] for peer in facts["peers"] or () if peer["state"] == "missing"]
     if not missing:
         return None
-    text = f"The other proxy {', '.join(missing)} is missing, so reads wait for a look at the database."
-    return Banner("warn", text, "Start it, or remove it from `peers` of all proxies.")
+    number, names = len(missing), ", ".join(missing)
+    who = fitting(number, f"proxy {names} is", f"proxies {names} are")
+    text = f"The other {who} missing, so reads wait for a look at the database."
+    it = fitting(number, "it", "them")
+    return Banner("warn", text, f"Start {it}, or remove {it} from `peers` of all proxies.")
 
 
 def _prewarm(facts: Facts) -> Banner | None:
@@ -167,7 +174,8 @@ _LOOKS: Final[tuple[Callable[[Facts], Banner | None], ...]] = (
 
 def _progress(facts: Facts) -> str:
     prewarm = facts["prewarm"]
-    return f"{prewarm['tables_done']:,} of {prewarm['tables_total']:,} tables are loaded."
+    done, total = prewarm["tables_done"], prewarm["tables_total"]
+    return f"{done:,} of {counted(total, 'table')} {fitting(done, 'is', 'are')} loaded."
 
 
 def _duration(seconds: float | None) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hms_cache_proxy.plurals import counted
+
 REASONS: Final[Mapping[str, str]] = {
     "": "no special reason",
     "address_busy": "its address has too many calls at the metastore",
@@ -115,7 +117,7 @@ def objects(numbers: Mapping[str, int]) -> str:
     for key, number in numbers.items():
         one, several = OBJECTS.get(key, (key, key))
         if number or key in ("databases", "tables"):
-            said.append(f"{number:,} {one if number == 1 else several}")
+            said.append(counted(number, one, several))
     return ", ".join(said)
 
 

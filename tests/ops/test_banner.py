@@ -35,6 +35,7 @@ WELL: dict[str, Any] = {
 }
 DOWN = {"uri": "thrift://a:1", "reachable": False, "since_s": 300.0, "all": []}
 ONE_DOWN = {**WELL["upstream"], "all": [{"uri": "thrift://b:1", "reachable": False}]}
+GONE = [{"address": "p:9086", "state": "missing"}]
 FEW = {
     "total": 1000,
     "hits": 10,
@@ -58,7 +59,8 @@ FEW = {
         ({"mode": "relay", "mode_reason": "starting"}, "warn", "The cache is being filled; until then"),
         ({"mode": "stale"}, "bad", "Answers are not confirmed"),
         ({"upstream": ONE_DOWN}, "warn", "thrift://b:1 does not answer; calls go to the others."),
-        ({"peers": [{"address": "p:9086", "state": "missing"}]}, "warn", "The other proxy p:9086 is missing"),
+        ({"peers": GONE}, "warn", "The other proxy p:9086 is missing"),
+        ({"peers": [*GONE, *GONE]}, "warn", "The other proxies p:9086, p:9086 are missing"),
         ({"prewarm": {"done": False, "tables_done": 3, "tables_total": 10}}, "warn", "what is loaded is already"),
         ({"cache_bytes": 99}, "warn", "The cache is full"),
         ({"calls": FEW}, "warn", "Only 1% of the cacheable reads are answered from the cache. Most misses: a list in"),

@@ -165,7 +165,7 @@ def test_what_cannot_be_said_is_not_said() -> None:
     catalogue = frozenset({KnownTable("a", "hot"), KnownTable("a", "cold"), KnownTable("b", "refused")})
     known = advise(["log"], LinesRead(10, ()), SKEWED, catalogue, 0.9)
     assert known.never.names == (KnownTable("a", "cold"),)
-    assert wording.never(known) == "1 of 3 tables were never read: a.cold."
+    assert wording.never(known) == "1 of 3 tables was never read: a.cold."
     nothing = advise(["log"], LinesRead(1, ()), answers(item(None, 0, 0, 0)), None, 0.9)
     assert any("no advice on the size" in sentence for sentence in wording.sentences(nothing))
     assert nothing.patterns.include == nothing.patterns.exclude == ()

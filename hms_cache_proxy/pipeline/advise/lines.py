@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from hms_cache_proxy.errors import AdviceError
 from hms_cache_proxy.pipeline.session import failures
+from hms_cache_proxy.plurals import counted, fitting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,8 +115,8 @@ def read(spark: SparkSession, logs: Sequence[str]) -> LinesRead:
         spark.sql(_FOLDED).persist().createOrReplaceTempView("folded")
         spark.sql(_CALLS).createOrReplaceTempView(VIEW)
         rows = [row.asDict() for row in spark.sql(_BAD).collect()]
-    counted = {row["file"]: row.pop("lines") for row in rows}
-    lines = counted[None]
+    by_file = {row["file"]: row.pop("lines") for row in rows}
+    lines = by_file[None]
     bad = tuple(BadLines(**row) for row in rows if row["file"] is not None)
     found = LinesRead(lines, bad)
     if not lines:
@@ -128,5 +129,6 @@ def _why_nothing(found: LinesRead) -> str:
         return "there are no lines"
     first = found.bad[0]
     if not found.invalid:
-        return f"all {found.empty:,} lines are empty"
-    return f"no line is of an access log; {found.invalid:,} lines are invalid, as in {first.file}: {first.example}"
+        return fitting(found.empty, "the only line is empty", f"all {found.empty:,} lines are empty")
+    invalid = f"{counted(found.invalid, 'line')} {fitting(found.invalid, 'is', 'are')} invalid"
+    return f"no line is of an access log; {invalid}, as in {first.file}: {first.example}"

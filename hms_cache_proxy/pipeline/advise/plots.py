@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hms_cache_proxy.pipeline.advise.advice import MIB, Advice
 from hms_cache_proxy.pipeline.advise.wording import printable
+from hms_cache_proxy.plurals import counted
 
 COLOURS: Final = {
     "hit": "#2a7f62",
@@ -85,7 +86,7 @@ def _curve(axes: Any, advice: Advice) -> None:
         axes.annotate(f"{name}: {ratio:.1%}", (0, 100 * ratio), (3, off), fontsize=8, **beside)
     axes.plot([max(choice.size, 1) / MIB], [100 * choice.reached], "o", color=COLOURS["error"])
     axes.annotate(
-        f"{len(choice.tables):,} tables: {choice.reached:.1%}",
+        f"{counted(len(choice.tables), 'table')}: {choice.reached:.1%}",
         (max(choice.size, 1) / MIB, 100 * choice.reached),
         (6, -18),
         textcoords="offset points",

@@ -14,6 +14,7 @@ from hms_cache_proxy import __version__
 from hms_cache_proxy.pipeline import page
 from hms_cache_proxy.pipeline.advise import wording
 from hms_cache_proxy.pipeline.advise.advice import Advice
+from hms_cache_proxy.plurals import counted
 
 NEVER_SHOWN: Final = 200
 
@@ -141,7 +142,7 @@ def _listings(advice: Advice) -> Iterator[str]:
 def _log(advice: Advice) -> Iterator[str]:
     yield "<h2>The log</h2>"
     read = advice.read
-    yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid lines were ignored.</p>"
+    yield f"<p>{counted(read.lines, 'line')}; {wording.ignored(read.empty, read.invalid)}.</p>"
     yield from page.table(
         ("file", "# empty", "# invalid", "for example"),
         ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in read.bad),

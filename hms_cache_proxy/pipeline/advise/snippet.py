@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from hms_cache_proxy.pipeline.advise.advice import MIB, SETTINGS, Advice
 from hms_cache_proxy.pipeline.advise.wording import when
+from hms_cache_proxy.plurals import counted
 
 
 def snippet(advice: Advice) -> str:
@@ -20,7 +21,7 @@ def snippet(advice: Advice) -> str:
 
 def _lines(advice: Advice) -> Iterator[str]:
     overview, choice, made = advice.answers.overview, advice.choice, advice.patterns
-    yield f"# Advice from {overview.calls:,.0f} calls, {when(overview.first)} to {when(overview.last)} (UTC)."
+    yield f"# Advice from {counted(overview.calls, 'call')}, {when(overview.first)} to {when(overview.last)} (UTC)."
     yield f"# Hit ratio of reads: {choice.now:.1%} in the log, {choice.best:.1%} with everything cached."
     if choice.reached < choice.wanted:
         yield f"# Caching more tables cannot give {choice.wanted:.1%}; these settings give {choice.reached:.1%}."

@@ -21,7 +21,7 @@ def show(advice: Advice, files: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     read = advice.read
     if read.empty or read.invalid:
-        console.print(f"[yellow]{read.empty:,} empty and {read.invalid:,} invalid lines were ignored:[/]")
+        console.print(f"[yellow]{wording.ignored(read.empty, read.invalid)}:[/]")
         for one in read.bad[:ROWS]:
             example = "" if one.example is None else f", such as {one.example!r}"
             console.print(f"  {_plain(one.file)}: {one.empty:,} empty, {one.invalid:,} invalid{escape(example)}")

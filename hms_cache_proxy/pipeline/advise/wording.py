@@ -7,6 +7,7 @@ from datetime import datetime
 
 from hms_cache_proxy.pipeline.advise.advice import REMEDIES, Advice
 from hms_cache_proxy.pipeline.advise.questions import ClientTraffic, Relayed
+from hms_cache_proxy.plurals import counted, fitting
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -15,8 +16,9 @@ def sentences(advice: Advice) -> Iterator[str]:
     """The most important findings."""
     choice, overview, made = advice.choice, advice.answers.overview, advice.patterns
     yield (
-        f"{overview.calls:,.0f} calls by {overview.users:,} users from {overview.hosts:,} hosts about"
-        f" {overview.tables:,} tables, {when(overview.first)} to {when(overview.last)} (UTC)."
+        f"{counted(overview.calls, 'call')} by {counted(overview.users, 'user')} from"
+        f" {counted(overview.hosts, 'host')} about {counted(overview.tables, 'table')},"
+        f" {when(overview.first)} to {when(overview.last)} (UTC)."
         + (" The log is a sample: numbers are estimates, and rare calls may be missing." if overview.sampled else "")
     )
     if not overview.reads:
@@ -27,29 +29,39 @@ def sentences(advice: Advice) -> Iterator[str]:
             f" {choice.best:.1%} (now {choice.now:.1%}). The reasons for the other misses are below."
         )
     else:
+        number = len(choice.tables)
         yield (
-            f"{len(choice.tables):,} of {overview.tables:,} tables give a hit ratio of {choice.reached:.1%} (now"
-            f" {choice.now:.1%}; with everything cached {choice.best:.1%}). They need cache.max_bytes ="
-            f" {size(advice.cache_bytes)}."
+            f"{number:,} of {counted(overview.tables, 'table')} {fitting(number, 'gives', 'give')} a hit ratio of"
+            f" {choice.reached:.1%} (now {choice.now:.1%}; with everything cached {choice.best:.1%})."
+            f" {fitting(number, 'It needs', 'They need')} cache.max_bytes = {size(advice.cache_bytes)}."
         )
     if made.include or made.exclude:
-        yield f"{len(made.include)} include and {len(made.exclude)} exclude patterns leave out the rest (advice.toml)."
+        yield left_out(len(made.include), len(made.exclude))
     yield never(advice)
     for client in advice.hammering:
         yield hammer(client)
     for listing in advice.answers.listings[:3]:
         yield (
-            f"{listing.method} lists all of {listing.object}: {listing.calls:,.0f} times, up to {size(listing.largest)}"
-            f" each, mostly for {who(listing.host, listing.user)}. A filter, or reading partitions by name, would"
-            " transfer less."
+            f"{listing.method} lists all of {listing.object}: {counted(listing.calls, 'time')}, up to"
+            f" {size(listing.largest)} each, mostly for {who(listing.host, listing.user)}. A filter, or reading"
+            " partitions by name, would transfer less."
         )
+
+
+def left_out(include: int, exclude: int) -> str:
+    """How many patterns of each kind there are."""
+    kinds = (include, "include"), (exclude, "exclude")
+    shown = " and ".join(counted(number, f"{kind} pattern") for number, kind in kinds if number)
+    verb = fitting(include + exclude, "leaves", "leave")
+    return f"{shown} {verb} out the rest (advice.toml)."
 
 
 def never(advice: Advice) -> str:
     """Which tables nobody reads, as far as the log can tell."""
     several = advice.answers.overview.about_several
     also = (
-        f" {several:,.0f} calls that name several tables are not counted: the log does not say which tables."
+        f" {counted(several, 'call')} that {fitting(several, 'names', 'name')} several tables"
+        f" {fitting(several, 'is', 'are')} not counted: the log does not say which tables."
         if several
         else ""
     )
@@ -60,16 +72,21 @@ def never(advice: Advice) -> str:
         )
     names, known = advice.never.names, advice.never.known
     if not names:
-        return f"All {known:,} tables were read.{also}"
+        every = fitting(known, "The only table was read", f"All {known:,} tables were read")
+        return f"{every if known else 'There are no tables'}.{also}"
     first = ", ".join(".".join(name) for name in names[:5])
-    return f"{len(names):,} of {known:,} tables were never read: {first}{', ...' if len(names) > 5 else '.'}{also}"
+    return (
+        f"{len(names):,} of {counted(known, 'table')} {fitting(len(names), 'was', 'were')} never read:"
+        f" {first}{', ...' if len(names) > 5 else '.'}{also}"
+    )
 
 
 def hammer(client: ClientTraffic) -> str:
     about = f" about {client.repeated_object}" if client.repeated_object else ""
     return (
-        f"{who(client.host, client.user)} calls {client.repeated_method}{about} {client.repeated_a_minute:,.0f} times"
-        f" in one minute ({client.upstream:,.0f} of its {client.calls:,.0f} calls were not answered from the cache)."
+        f"{who(client.host, client.user)} calls {client.repeated_method}{about}"
+        f" {counted(client.repeated_a_minute, 'time')} in one minute ({client.upstream:,.0f} of its"
+        f" {counted(client.calls, 'call')} {fitting(client.upstream, 'was', 'were')} not answered from the cache)."
     )
 
 
@@ -85,6 +102,16 @@ def relayed(one: Relayed) -> str:
 def printable(text: str) -> str:
     """Replace control characters, which a terminal would interpret, by their code points: names come from clients."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+
+
+def ignored(empty: int, invalid: int) -> str:
+    """How many lines of a log could not be used."""
+    if empty and invalid:
+        return f"{empty:,} empty and {counted(invalid, 'invalid line')} were ignored"
+    if not empty and not invalid:
+        return "none was ignored"
+    kind = "empty line" if empty else "invalid line"
+    return f"{counted(empty + invalid, kind)} {fitting(empty + invalid, 'was', 'were')} ignored"
 
 
 def who(host: str, user: str | None) -> str:
