@@ -57,19 +57,19 @@ class Restart:
 
 @dataclass
 class _Client:
-    """Asks for one table again and again; `times` holds (when it was answered, how long it took), seconds."""
+    """Makes one call again and again; `times` holds (when it was answered, how long it took), seconds."""
 
     port: int
+    message: bytes
     times: list[tuple[float, float]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
         """Until told to stop; from the moment on at which somebody listens."""
-        message = get_table(PROBED)
         with self._connected() as connection:
             while not self.stop.is_set():
                 began = time.monotonic()
-                connection.call(message)
+                connection.call(self.message)
                 now = time.monotonic()
                 self.times.append((now, now - began))
                 time.sleep(PROBE_PAUSE_S)
@@ -83,8 +83,9 @@ class _Client:
 
 
 @contextmanager
-def _asking(proxy: Proxy) -> Iterator[_Client]:
-    client = _Client(proxy.port)
+def asking(proxy: Proxy, message: bytes) -> Iterator[_Client]:
+    """A client that asks meanwhile, from the moment on at which somebody listens."""
+    client = _Client(proxy.port, message)
     thread = threading.Thread(target=client.run)
     thread.start()
     try:
@@ -101,7 +102,7 @@ def prewarm(proxy: Proxy, postgres: int, *, timeout_s: float) -> Prewarm:
     memory: list[tuple[int, int]] = []
     database_before = cpu_seconds((postgres,))
     deadline = time.monotonic() + timeout_s
-    with _asking(proxy) as client:
+    with asking(proxy, get_table(PROBED)) as client:
         while not (status := proxy.status())["prewarm"]["done"]:
             if time.monotonic() > deadline:
                 raise AssertionError(f"not prewarmed after {timeout_s} s: {status}")
@@ -120,7 +121,7 @@ def prewarm(proxy: Proxy, postgres: int, *, timeout_s: float) -> Prewarm:
         cache_bytes=status["cache_bytes"],
         memory=memory,
         calls=len(took),
-        hits=_hits(proxy),
+        hits=hits(proxy),
         call_p99_ms=took[int(len(took) * 0.99)],
         call_worst_ms=took[-1],
     )
@@ -134,20 +135,21 @@ def restart(proxy: Proxy) -> Restart:
     """
     proxy.stop()
     began = time.monotonic()
-    with _asking(proxy) as client:
+    with asking(proxy, get_table(PROBED)) as client:
         proxy.start()
         time.sleep(3)
-    hits = _hits(proxy)
-    if not hits:
+    found = hits(proxy)
+    if not found:
         raise AssertionError(f"no hit within 3 s of a warm start: {proxy.requests()}")
     return Restart(
         partitions=proxy.status()["objects"]["partitions"],
         first_reply_ms=1000 * (client.times[0][0] - began),
-        first_hit_ms=1000 * (client.times[-hits][0] - began),
+        first_hit_ms=1000 * (client.times[-found][0] - began),
     )
 
 
-def _hits(proxy: Proxy) -> int:
+def hits(proxy: Proxy) -> int:
+    """Of get_table_req, so far."""
     counts = proxy.requests().items()
     return int(sum(count for (method, outcome, _), count in counts if (method, outcome) == ("get_table_req", "hit")))
 

@@ -136,7 +136,7 @@ class Bootstrap:
                 manifest = place.manifest()
                 if manifest is None:
                     continue  # being made, or given up
-                self._check(manifest, source)
+                self._check(place, manifest, source)
             except SnapshotError as error:
                 _log.warning("snapshot not used", uri=place.uri, reason=str(error))
                 why = str(error)
@@ -144,13 +144,16 @@ class Bootstrap:
                 return place, manifest
         raise SnapshotError(why)
 
-    def _check(self, manifest: Manifest, source: Snapshot) -> None:
+    def _check(self, place: Place, manifest: Manifest, source: Snapshot) -> None:
         identity: StoreIdentity = self._store.identity
         why = manifest.differs(identity, self._scope.include, self._scope.exclude)
         if why is None and source.event_id < manifest.after:
             why = _REFUSED[ResetReason.WENT_BACK].format(event_id=source.event_id)
         if why is None:
             why = refusal(source, Position(manifest.before, manifest.fingerprint))
+        gone = place.gone(manifest) if why is None else None
+        if gone is not None:
+            why = f"it needs files of {gone}, which is not there any more"
         if why is not None:
             raise SnapshotError(why)
 

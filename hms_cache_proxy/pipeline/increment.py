@@ -82,15 +82,14 @@ class Increment:
     def run(self) -> Manifest:
         """Make the snapshot, and return its manifest. Raises NoIncrement, StoreError, SnapshotError."""
         older = self.place.below(self.newest)
-        manifest = older.manifest()
-        assert manifest is not None, "it was found by its manifest"
+        manifest = self._older(older)
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             self._check(manifest, store)
             with store.snapshot() as snapshot:
                 affected = self._affected(manifest, snapshot)
                 databases = self._databases(snapshot)
-                base = Base(self._older_databases(older, manifest), self._older_tables(older, manifest))
+                base = self._base(older, manifest)
                 reading = self._read(base, snapshot, affected)
                 made = self._manifest(manifest, store, snapshot)
         finally:
@@ -141,6 +140,21 @@ class Increment:
             some = snapshot.databases(keys[start : start + DATABASES_AT_ONCE])
             found += (some[key] for key in sorted(some))
         return found
+
+    def _older(self, older: Place) -> Manifest:
+        try:
+            manifest = older.manifest()
+        except SnapshotError as error:
+            raise NoIncrement(f"{self.newest} cannot be read: {error}") from error
+        if manifest is None:
+            raise NoIncrement(f"{self.newest} is not there any more")
+        return manifest
+
+    def _base(self, older: Place, manifest: Manifest) -> Base:
+        try:
+            return Base(self._older_databases(older, manifest), self._older_tables(older, manifest))
+        except SnapshotError as error:
+            raise NoIncrement(f"{self.newest} cannot be read: {error}") from error
 
     @staticmethod
     def _older_databases(older: Place, manifest: Manifest) -> Iterable[DatabaseRecord]:

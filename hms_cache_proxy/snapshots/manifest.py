@@ -39,6 +39,9 @@ READABLE: Final = (1, 2, 3)
 """Format 1 has no increments, and no summaries of tables (rows.py); formats 1 and 2 have no foreign keys, only the ids
 of the tables that they refer to."""
 
+PREFIX: Final = "snapshot-"
+"""The beginning of the names of published snapshots."""
+
 _ELSEWHERE: Final = "../"
 
 _WORDS: Final = {**WORDS, "exact": "of another kind of store"}
@@ -115,9 +118,13 @@ class Manifest:
             found = json.loads(document)
             if found["format"] not in READABLE:
                 raise SnapshotError(f"its format is version {found['format']}, this program's is {FORMAT}")
-            return cls._of(found)
+            made = cls._of(found)
         except (ValueError, KeyError, TypeError) as error:
             raise SnapshotError(f"its {NAME} is damaged: {type(error).__name__} {error}") from error
+        for file in made.files:
+            if not _within(file.name):
+                raise SnapshotError(f"its {NAME} names the file {file.name!r}, which is not of a snapshot")
+        return made
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Manifest:
@@ -152,6 +159,15 @@ class Manifest:
         if (self.include or self.exclude) and (self.include, self.exclude) != (include, exclude):
             return f"it has only what include = {list(self.include)}, exclude = {list(self.exclude)} admit"
         return None
+
+
+def _within(name: object) -> bool:
+    """Whether it is a file below the manifest's directory, or below that of another snapshot beside it: a manifest is
+    read from where others may write, and must not name other files of this machine."""
+    if not isinstance(name, str):
+        return False
+    own = name.removeprefix(_ELSEWHERE)
+    return all(part not in ("", ".", "..") for part in own.split("/")) and (own == name or own.startswith(PREFIX))
 
 
 def _hex(value: bytes | None) -> str | None:

@@ -1,8 +1,8 @@
 """Where snapshots are: the file system of a URI, the snapshots below it, and their checked files.
 
 Job: bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, for other schemes, fsspec's. Must not
-know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of snapshots with names like
-`snapshot-<time>-<something>`, of which the greatest is the newest.
+know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of published snapshots with
+names like `snapshot-<time>-<eight hexadecimal digits>`, of which the greatest is the newest; other names do not count.
 
 Invariants:
 - What `read` returns has the size and checksum of the manifest.
@@ -15,19 +15,21 @@ All errors of a file system become SnapshotError. Owner: any process; needs pyar
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.snapshots import manifest, s3
-from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.manifest import PREFIX, File, Manifest
 
-PREFIX: Final = "snapshot-"
-"""The beginning of the names of published snapshots."""
+TIME: Final = "%Y%m%dT%H%M%SZ"
+_NAME: Final = re.compile(re.escape(PREFIX) + r"(\d{8}T\d{6}Z)-([0-9a-f]{5})[0-9a-f]{3}")
 
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 """pyarrow's names of file systems without directories, where an object appears when its upload ends."""
@@ -59,7 +61,7 @@ class Place:
         for info in self._listing():
             if info.base_name == manifest.NAME:
                 return [self]
-            if info.base_name.startswith(PREFIX) and info.type == pyarrow.fs.FileType.Directory:
+            if published_us(info.base_name) is not None and info.type == pyarrow.fs.FileType.Directory:
                 names.append(info.base_name)
         return [self.below(name) for name in sorted(names, reverse=True)]
 
@@ -68,6 +70,11 @@ class Place:
         if all(info.base_name != manifest.NAME for info in self._listing()):
             return None
         return Manifest.parse(self._bytes(manifest.NAME))
+
+    def gone(self, made: Manifest) -> str | None:
+        """The name of another snapshot, beside this one, that has some of its files and is not there any more."""
+        names = (name for name in sorted(made.elsewhere) if not self.exists(f"../{name}/{manifest.NAME}"))
+        return next(names, None)
 
     def read(self, file: File) -> bytes:
         """The bytes of a file. Raises SnapshotError if size or checksum differ from the manifest."""
@@ -168,6 +175,18 @@ class Place:
             yield
         except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
             raise SnapshotError(f"{words.format(self.uri)}: {error}") from error
+
+
+def published_us(name: str) -> int | None:
+    """When a published snapshot was begun, by its name: microseconds since 1970. None for any other name."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    try:
+        begun = datetime.strptime(found[1], TIME).replace(tzinfo=UTC)
+    except ValueError:  # no such day
+        return None
+    return int(begun.timestamp()) * 1_000_000 + int(found[2], 16)
 
 
 def newest(uri: str) -> tuple[Place, Manifest]:

@@ -74,12 +74,12 @@ class Reading:
 
     def _partitions(self) -> Iterator[PartitionRun]:
         for file in self._manifest.of_kind(rows.PARTITIONS):
-            if self._needed(file):
+            if self.needed(file):
                 yield from rows.partitions(self._place.read(file))
 
-    def _needed(self, file: File) -> bool:
-        """Whether it may have partitions of a wanted table. Also if that cannot be told: its tables are not named, or
-        the first or last one has been dropped since or has two names."""
+    def needed(self, file: File) -> bool:
+        """Whether a file of partitions may have some of a wanted table. Also if that cannot be told: its tables are not
+        named, or the first or last one has been dropped since or has two names."""
         if self._admits is None:
             return True
         places, wanted = self._order

@@ -18,7 +18,9 @@ Owner: any process; no state. Needs pyarrow.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -146,8 +148,9 @@ class PartitionRun:
 
     def records(self) -> list[PartitionRecord]:
         """The partitions, in the order of their names."""
-        *own, statistics = (_values(self._columns.column(name)) for name in _PARTITION_FIELDS)
-        return list(map(PartitionRecord._make, zip(*own, map(_statistics, statistics), strict=True)))
+        with _decoding(PARTITIONS):
+            *own, statistics = (_values(self._columns.column(name)) for name in _PARTITION_FIELDS)
+            return list(map(PartitionRecord._make, zip(*own, map(_statistics, statistics), strict=True)))
 
 
 _PARTITION_FIELDS: Final = PartitionRecord._fields
@@ -259,8 +262,9 @@ def databases(file: bytes) -> Iterator[DatabaseRecord]:
 def tables(file: bytes) -> Iterator[TableRow]:
     """The rows of a file of tables."""
     for columns in _batches(file, TABLES):
-        for row in _tuples(columns):
-            yield _table(row)
+        with _decoding(TABLES):
+            found = [_table(row) for row in _tuples(columns)]
+        yield from found
 
 
 def _table(row: tuple[Any, ...]) -> TableRow:
@@ -334,6 +338,15 @@ def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
             begin = at
 
 
+@contextmanager
+def _decoding(kind: str) -> Iterator[None]:
+    """Turns what decoding raises for values that no writer has written into a SnapshotError."""
+    try:
+        yield
+    except (ValueError, IndexError, TypeError, struct.error) as error:
+        raise SnapshotError(f"a file of {kind} has a row that cannot be read: {error}") from error
+
+
 def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence[str] | None = None) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
@@ -344,7 +357,7 @@ def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence
         if names not in ([*COLUMNS[kind]], [name for name in COLUMNS[kind] if name not in ADDED]):
             raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
         yield from opened.iter_batches(batch_size=_BATCH, columns=wanted)
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError, KeyError) as error:  # damaged: OSError; another schema: KeyError
         raise SnapshotError(f"a file of {kind} cannot be read: {error}") from error
 
 

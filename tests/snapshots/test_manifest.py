@@ -115,10 +115,10 @@ def test_one_snapshot(tmp_path: Path) -> None:
 
 
 def test_published_ones_newest_first(tmp_path: Path) -> None:
-    for name in ("snapshot-20260101T000000Z-aa", "snapshot-20260201T000000Z-aa", "snapshot-20251201T000000Z-bb"):
-        put(tmp_path / name, MADE)
+    for day in ("20260101", "20260201", "20251201"):
+        put(tmp_path / f"snapshot-{day}T000000Z-000000aa", MADE)
     (tmp_path / "other").mkdir()
-    (tmp_path / "snapshot-20260301T000000Z-aa").mkdir()
+    (tmp_path / "snapshot-20260301T000000Z-000000aa").mkdir()
     found = Place(tmp_path.as_uri()).snapshots()
     assert [place.uri.rpartition("/")[2][9:17] for place in found] == ["20260301", "20260201", "20260101", "20251201"]
     assert found[0].manifest() is None, "it is being made"
