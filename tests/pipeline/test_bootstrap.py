@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.follower.harness import Comparison, Followed
 from tests.pipeline.conftest import World
 from tests.pipeline.dump import differences, dump
+from tests.pipeline.test_audit import plant
+from tests.pipeline.test_audit_sqlite import kinds
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 
@@ -109,7 +112,8 @@ def test_changes_while_it_is_built(world: World, spark: SparkSession, follow: Fo
 def test_changes_while_it_is_built_on_mariadb(
     mariadb_world: World, spark: SparkSession, follow: Follow, tmp_path: Path
 ) -> None:
-    """Every task saw another state: what happened between them is replayed."""
+    """Every task saw another state: what happened between them is replayed. An audit of the cache that was filled so
+    finds nothing, and then each of the differences that are planted in it."""
     world = mariadb_world
     made = built_under_changes(world, spark, tmp_path / "s")
     filled, prewarmed = follow(world.metastore, bootstrap=str(tmp_path / "s")), follow(world.metastore)
@@ -121,6 +125,9 @@ def test_changes_while_it_is_built_on_mariadb(
     found = Audit(AuditPlan(filled.config), 1, LineReport(print)).run()
     assert not found.differences and found.compared["partitions"] > 100, found
     assert not list(Path(filled.config.data_dir).glob("audit-*"))
+    filled.kill()
+    planted = Counter(plant(world, filled))
+    assert kinds(Audit(AuditPlan(filled.config), 1, LineReport(print)).run()) == planted
 
 
 def test_only_what_is_included(world: World, built: tuple[Path, Manifest], follow: Follow) -> None:
