@@ -357,7 +357,7 @@ def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence
         if names not in ([*COLUMNS[kind]], [name for name in COLUMNS[kind] if name not in ADDED]):
             raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
         yield from opened.iter_batches(batch_size=_BATCH, columns=wanted)
-    except (pyarrow.ArrowException, OSError, KeyError) as error:  # damaged: OSError; another schema: KeyError
+    except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:  # as pyarrow raises for damaged files
         raise SnapshotError(f"a file of {kind} cannot be read: {error}") from error
 
 

@@ -27,7 +27,6 @@ from tests.differential.rights import reads_of_privileges, reads_of_roles
 from tests.differential.statistics import COLUMNS
 from tests.differential.wire import hms
 from tests.proxy import Proxy
-from tests.testbed.client import MetastoreClient
 from tests.testbed.interface import interface
 from tests.testbed.raw import RawConnection
 
@@ -49,22 +48,12 @@ class ChangesAtOnce(AllChanges):
 
     fewest_tables = FEWEST
 
-    def __init__(self, world: World, through: MetastoreClient, *, statistics_are_logged: bool, version: str) -> None:
-        super().__init__(world, through, statistics_are_logged=statistics_are_logged, version=version)
-        self._constraints: list[tuple[TableNote, str]] = []
-
     def one(self, name: str | None = None, *, through: bool = False) -> str:
         """As ever; so that there is not ever more to read, tables are dropped where there are many."""
         return super().one(name or ("change_drop_table" if len(self.world.tables) > MOST else None), through=through)
 
     def _constraint(self) -> str:
         return self._fresh("c")
-
-    def _constrained(self, note: TableNote, name: str) -> None:
-        self._constraints.append((note, name))
-
-    def _some_constraint(self) -> tuple[TableNote, str]:
-        return self.rng.choice(self._constraints or [super()._some_constraint()])
 
 
 class NewEachTime(RawConnection):

@@ -49,22 +49,18 @@ class ConstraintChanges(PartOfChanges):
         kind, column, name = self.rng.choice(list(ROWS)), self.rng.choice(columns), self._constraint()
         row = constraint(kind, (note.database, note.name, column), name)
         self._write(variants.add_constraints(kind, [row]))
-        self._constrained(note, name)
+        self.world.constraints.append((note, name))
 
     def change_drop_constraint(self) -> None:
-        note, name = self._some_constraint()
+        """One that was made, if there is any; now and then any name."""
+        note, name = self._note(), self._constraint()
+        if self.world.constraints and self.rng.random() < 0.8:
+            note, name = self.rng.choice(self.world.constraints)
         self._write({"drop_constraint": {"req": DropConstraintRequest(note.database, note.name, name)}})
 
     def _constraint(self) -> str:
         """A name for a new one."""
         return f"c{self.rng.randrange(6)}"
-
-    def _constrained(self, note: TableNote, name: str) -> None:
-        """A constraint was made."""
-
-    def _some_constraint(self) -> tuple[TableNote, str]:
-        """One that may be there."""
-        return self._note(), self._constraint()
 
 
 class LinkChanges(ConstraintChanges):
@@ -82,7 +78,7 @@ class LinkChanges(ConstraintChanges):
         if self.rng.random() < 0.8:
             self._write(variants.add_constraints("primaryKeys", keys))
         self._write(variants.add_constraints("foreignKeys", rows))
-        self._constrained(child, rows[0].fk_name)
+        self.world.constraints.append((child, rows[0].fk_name))
 
     def change_create_table_with_constraints(self) -> None:
         """Of every kind, some of them of other tables: the request has room for a name in each."""

@@ -19,6 +19,7 @@ from hive_metastore.ttypes import (
     Order,
     Partition,
     PrincipalType,
+    PrivilegeBag,
     SerDeInfo,
     SkewedInfo,
     StorageDescriptor,
@@ -101,6 +102,8 @@ class World:
     dropped: list[tuple[str, str]] = field(default_factory=list)
     catalogs: list[str] = field(default_factory=list)  # beside `hive`
     functions: list[tuple[str, str]] = field(default_factory=list)  # database, name; some may be gone
+    constraints: list[tuple[TableNote, str]] = field(default_factory=list)  # as they were made; some may be gone
+    granted: list[PrivilegeBag] = field(default_factory=list)  # some may be gone
     kinds: Sequence[str] = ()  # of tables
     latin1: bool = False  # names and values: what Hive's script for MySQL has room for
     wide: bool = False  # keys of every type

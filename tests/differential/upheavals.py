@@ -186,12 +186,16 @@ class Upheavals(PartOfChanges):
 
     def change_privileges(self) -> None:
         """No event: never answered from objects."""
+        if self.world.granted and self.rng.random() < 0.3:
+            self._write(variants.change_privileges(self.rng.choice(self.world.granted), revoke=True), self.through)
+            return
         note = self._note()
         what = HiveObjectRef(HiveObjectType.TABLE, note.database, note.name)
         info = PrivilegeGrantInfo("SELECT", 1, "me", PrincipalType.USER, self.rng.random() < 0.5)
         user = self.rng.choice(["me", "you"])
         bag = PrivilegeBag([HiveObjectPrivilege(what, user, PrincipalType.USER, info, "SQL")])
-        self._write(variants.change_privileges(bag, revoke=self.rng.random() < 0.3), self.through)
+        self._write(variants.change_privileges(bag, revoke=False), self.through)
+        self.world.granted.append(bag)
 
     def change_creation_metadata(self) -> None:
         """A materialized view gets other sources."""

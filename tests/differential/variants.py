@@ -207,7 +207,8 @@ def append_partition(database: str, table: str, values: list[str], name: str) ->
 
 def drop_partition(database: str, table: str, values: list[str], name: str) -> Variants:
     given = {"db_name": database, "tbl_name": table, "deleteData": False}
-    fields = {**placed(database), "tblName": table, "deleteData": False}
+    place = {"catName": "hive", **placed(database)}  # Hive 4.2 fails without a catalog
+    fields = {**place, "tblName": table, "deleteData": False}
     return {
         **_of_one_partition("drop_partition", given, values, name),
         "drop_partition_req": {"dropPartitionReq": hms.DropPartitionRequest(**fields, partVals=values)},

@@ -142,7 +142,7 @@ def test_pushed_partitions_look_as_filters_show_them_and_others_as_lists_do() ->
     keys, rows = ((b"ds", b"string"), (b"country", b"string")), [(b"2024-01-01", b"de"), (b"2024-01-01", b"fr")]
     tail = Part(b"").tail(b"as filters show it")
     with shelf_of(keys, rows) as shelf:
-        shown = [replace(record, sd_tail_filter=tail) for record in records(keys, rows)]
+        shown = [record._replace(sd_tail_filter=tail) for record in records(keys, rows)]
         shelf.writer.commit(Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, shown, replace_all=True)]))
         for as_filter, name in ((EQUAL, b"as filters show it"), (MORE, b"org.example.Serde")):
             whole = asked(shelf, "get_partitions_by_expr", one(as_filter)).partitions

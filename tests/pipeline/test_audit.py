@@ -93,7 +93,7 @@ def plant(world: World, followed: Followed) -> dict[tuple[str, str, str | None],
         PartitionChange(
             most.table_id,
             sorted(
-                (replace(some[1], location=b"elsewhere"), replace(some[2], name=b"zz=never")),
+                (some[1]._replace(location=b"elsewhere"), some[2]._replace(name=b"zz=never")),
                 key=lambda record: record.name,
             ),
             [some[0].name],

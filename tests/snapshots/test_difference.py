@@ -21,6 +21,7 @@ from hms_cache_proxy.store.protocol import PartitionRecord
 from hms_cache_proxy.wire import spec
 from tests.cache.records import IDENTITY, database, days, table
 
+NAMES = ("snapshot-20260131T120000Z-00000abc", "snapshot-20260131T130000Z-00000abc")
 Partitions = dict[int, list[PartitionRecord]]
 
 
@@ -108,9 +109,9 @@ def test_no_difference(two: tuple[Path, Path]) -> None:
 
 
 def test_the_newest_of_a_directory(two: tuple[Path, Path], tmp_path: Path) -> None:
-    for name, path in zip(("snapshot-1", "snapshot-2"), two, strict=True):
+    for name, path in zip(NAMES, two, strict=True):
         (tmp_path / "published").mkdir(exist_ok=True)
         path.rename(tmp_path / "published" / name)
     assert json.loads(asked("--json", str(tmp_path / "published"), str(tmp_path / "published")))["a"]["uri"].endswith(
-        "/snapshot-2"
+        f"/{NAMES[1]}"
     )
