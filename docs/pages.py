@@ -310,6 +310,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         "secured",
         "access_log",
         "advise",
+        "sidecar",
         "expressions",
     )
     for name in (*names, "backlog", "listening"):
