@@ -274,7 +274,7 @@ def take_clean_mark(path: Path) -> int | None:
 
 
 def condemn(path: Path, reason: str) -> None:
-    """Makes the next open move the cache aside. Called by a process that found it damaged (an LMDB error, a SIGBUS)."""
+    """Makes the next open move the cache aside. Called by a process that found it damaged."""
     (path / "condemned").write_text(reason, encoding="utf-8")
 
 

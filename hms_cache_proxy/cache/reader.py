@@ -8,10 +8,13 @@ Must not know: what is in a snapshot (cache/snapshot.py), whether an answer may 
 
 from __future__ import annotations
 
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import lmdb
+import structlog
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout
@@ -28,9 +31,12 @@ from hms_cache_proxy.cache.uses import Uses
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import StoreIdentity
 
+_OF_THE_FILE: Final = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.BadTxnError, zlib.error)
 _MAX_KEYS_REMEMBERED: Final = 4096
 _KEPT_DECODERS: Final = 256  # sets for which a process remembers the columns of their statistics
 _TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"f", b"a", b"u", b"x", b"o")
+
+_log = structlog.get_logger()
 
 
 class CacheReader:
@@ -42,7 +48,7 @@ class CacheReader:
         self._path = path
         self._words = page.words
         self._environment: Environment | None = None
-        self._inode = 0
+        self._inode = self._condemned = 0
         self._meta_row = b""
         self._meta = Meta()
         self.identity: StoreIdentity | None = None
@@ -68,11 +74,25 @@ class CacheReader:
         if self._words[Slot.CACHE_FILE] != self._inode or self._environment is None:
             self._move_over()
         assert self._environment is not None
+        txn: Any = None
         try:
             txn = self._environment.env.begin()
+            return CacheSnapshot(self, self._environment, txn)
         except lmdb.Error as error:
-            raise damaged(error) from error
-        return CacheSnapshot(self, self._environment, txn)
+            if txn is not None:
+                txn.abort()
+            raise self.failed(error) from error
+
+    def failed(self, error: Exception) -> CacheError:
+        """The CacheError for an error that was met while the cache was read. What can only be a damaged file condemns
+        it, once: the follower rebuilds it. A single row that cannot be decoded does not."""
+        if isinstance(error, _OF_THE_FILE) and self._inode != self._condemned:
+            self._condemned = self._inode
+            _log.error("the cache is damaged", file=str(self._path), error=str(error))
+            with suppress(OSError):  # no room for the mark: these reads are relayed
+                if self._words[Slot.CACHE_FILE] == self._inode:
+                    files.condemn(self._path, f"it is damaged: {error}")
+        return damaged(error)
 
     def close(self) -> None:
         """Closes the file. Snapshots must be closed before. Streams go on with copies, if there is room for these."""
@@ -125,9 +145,14 @@ class CacheReader:
         self._environment, self._inode, self._meta_row = environment, inode, b""
         self.joiners.clear()
         self._decoders.clear()
-        with environment.env.begin() as txn:
-            row = txn.get(layout.IDENTITY_KEY, db=environment.meta)
-        if row is None:
-            raise CacheError("the cache has no identity record")
-        self.identity = identity_unpack(row)
+        try:
+            with environment.env.begin() as txn:
+                row = txn.get(layout.IDENTITY_KEY, db=environment.meta)
+            if row is None:
+                raise CacheError("the cache has no identity record")
+            self.identity = identity_unpack(row)
+        except (lmdb.Error, CacheError) as error:
+            problem = self.failed(error)
+            self.close()  # the next snapshot opens it again
+            raise problem from error
         self.joiners.with_catalog = self.identity.hive_line != "2.3"

@@ -98,7 +98,7 @@ class CacheSnapshot:
     ) -> None:
         self.close()
         if isinstance(error, _DAMAGE):
-            raise damaged(error) from error
+            raise self._reader.failed(error) from error
 
     @staticmethod
     @contextmanager

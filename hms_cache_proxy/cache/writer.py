@@ -166,8 +166,12 @@ class CacheWriter:
         return float(sum(map(files.bytes_in, stats)) / max(1, stats[0]["entries"]))
 
     def check(self) -> None:
-        """Raises CacheError if the cache must be rebuilt, because something has happened to its lock file."""
+        """Raises CacheError if the cache must be rebuilt, because something has happened to its lock file, or a reader
+        has found it damaged."""
         self._environment.check()
+        reason = files.condemned(self._environment.path)
+        if reason is not None:
+            raise CacheError(f"the cache must be rebuilt: {reason}")
 
     def close(self) -> None:
         """Syncs everything to disk, marks the file as clean, and closes it."""

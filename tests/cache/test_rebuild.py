@@ -166,6 +166,30 @@ def test_whichever_page_is_damaged_the_cache_can_be_opened_again(shelf: Shelf) -
     shelf.writer = CacheWriter.open(shelf.path, shelf.page, IDENTITY)
 
 
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_a_reader_finds_has_the_cache_rebuilt(shelf: Shelf, opened: bool) -> None:
+    """Pages that are damaged while the cache is open, and that the writer does not read; `opened`: by the reader."""
+    shelf.fill(days(200))
+    assert not opened or is_filled(shelf)
+    shelf.writer.check()
+    data = shelf.path / "data.mdb"
+    with data.open("r+b") as file:
+        for at in range(2 * PAGE_BYTES, data.stat().st_size, PAGE_BYTES):
+            file.seek(at)
+            file.write(bytes(PAGE_BYTES))
+    for _ in range(2):
+        with pytest.raises(CacheError, match="cannot be read"), shelf.reader.snapshot() as snapshot:
+            snapshot.database(*DATABASE)
+    with pytest.raises(CacheError, match="must be rebuilt"):
+        shelf.writer.check()
+    shelf.writer._environment.detach(writer=True)
+    shelf.writer = CacheWriter.open(shelf.path, shelf.page, IDENTITY)
+    assert "damaged" in (shelf.writer.rebuilt or "") and len(bad_files(shelf)) == 1
+    shelf.writer.check()
+    shelf.fill(days(10))
+    assert is_filled(shelf)
+
+
 def test_whoever_sees_damage_can_condemn_the_file(shelf: Shelf) -> None:
     shelf.fill(days(10))
     files.condemn(shelf.path, "a worker died of SIGBUS")
