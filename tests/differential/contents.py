@@ -103,6 +103,8 @@ class World:
     catalogs: list[str] = field(default_factory=list)  # beside `hive`
     functions: list[tuple[str, str]] = field(default_factory=list)  # database, name; some may be gone
     constraints: list[tuple[TableNote, str]] = field(default_factory=list)  # as they were made; some may be gone
+    roles: list[str] = field(default_factory=list)
+    members: list[tuple[str, str]] = field(default_factory=list)  # role, user; some may be gone
     granted: list[PrivilegeBag] = field(default_factory=list)  # some may be gone
     kinds: Sequence[str] = ()  # of tables
     latin1: bool = False  # names and values: what Hive's script for MySQL has room for

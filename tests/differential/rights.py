@@ -38,21 +38,28 @@ class RightsChanges(PartOfChanges):
     through: MetastoreClient
 
     def change_create_role(self) -> None:
-        role = Role(roleName=self.rng.choice(ROLES), createTime=1, ownerName="me")
-        self._write({"create_role": {"role": role}}, self.through)
+        name = self.rng.choice(ROLES)
+        self._write({"create_role": {"role": Role(roleName=name, createTime=1, ownerName="me")}}, self.through)
+        self.world.roles.append(name)
 
     def change_drop_role(self) -> None:
-        """With its grants."""
-        self._write({"drop_role": {"role_name": self.rng.choice(ROLES)}}, self.through)
+        """With its grants; never the last one."""
+        roles = self.world.roles
+        if len(roles) > 1:
+            self._write({"drop_role": {"role_name": roles[0]}}, self.through)
+            del roles[0]
 
     def change_grant_role(self) -> None:
-        """To a user, or to another role."""
-        role, user = self.rng.choice(ROLES), self.rng.choice(USERS)
-        option = self.rng.random() < 0.5
-        self._write(grant_role(role, user, option=option), self.through)
+        """To a user who may have it."""
+        role, user = self.rng.choice(self.world.roles or ROLES), self.rng.choice(USERS)
+        self._write(grant_role(role, user, option=self.rng.random() < 0.5), self.through)
+        self.world.members.append((role, user))
 
     def change_revoke_role(self) -> None:
-        self._write(revoke_role(self.rng.choice(ROLES), self.rng.choice(USERS)), self.through)
+        """From a user who may not have it any more."""
+        members = self.world.members
+        role, user = members.pop() if members else (self.rng.choice(ROLES), self.rng.choice(USERS))
+        self._write(revoke_role(role, user), self.through)
 
     def change_create_connector(self) -> None:
         self._connector("create_dataconnector_req", "connectorReq", connector=self._some_connector())
