@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
 from hms_cache_proxy.cache.joiner import Joiners
 from hms_cache_proxy.cache.layout import Meta
-from hms_cache_proxy.cache.snapshot import CacheSnapshot, damaged
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import StatisticsDecoder
 from hms_cache_proxy.cache.streams import Streams
@@ -92,7 +92,7 @@ class CacheReader:
             with suppress(OSError):  # no room for the mark: these reads are relayed
                 if self._words[Slot.CACHE_FILE] == self._inode:
                     files.condemn(self._path, f"it is damaged: {error}")
-        return damaged(error)
+        return CacheError(f"the cache cannot be read: {error}")
 
     def close(self) -> None:
         """Closes the file. Snapshots must be closed before. Streams go on with copies, if there is room for these."""

@@ -183,9 +183,11 @@ class PartitionSets:
         filling = self._fillings.get(row.loading)
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
-        filling.count += self._append(row.loading, records, owner.directory)
+        long_names = _any_long(records)
+        write = self._write if long_names else self._append
+        filling.count += write(row.loading, records, owner.directory)
         filling.statistics |= self._write_statistics(row.loading, records, filling.statistics, append=True)
-        filling.long_names |= _any_long(records)
+        filling.long_names |= long_names
         filling.typed = typed.still(filling.typed, owner.partition_keys, records)
         if records:
             filling.last = records[-1].name
@@ -263,10 +265,10 @@ class PartitionSets:
         return added
 
     def _append(self, number: int, records: list[PartitionRecord], directory: bytes | None) -> int:
-        """The same for records in the order of their names, which are all new. They are written in one call if they
-        come after all keys of the database and none is a bucket's."""
-        if not records or _any_long(records):
-            return self._write(number, records, directory)
+        """The same for records in the order of their names, which are all new and none of them long. They are written
+        in one call if they come after all keys of the database."""
+        if not records:
+            return 0
         prefix = layout.SET.pack(number)
         interner = self._interner(number)
         encode = interner.encoder.encode

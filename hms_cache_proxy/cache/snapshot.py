@@ -43,11 +43,6 @@ _DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
 """What reading a damaged row raises."""
 
 
-def damaged(error: Exception) -> CacheError:
-    """The CacheError for an error about damaged data."""
-    return CacheError(f"the cache cannot be read: {error}")
-
-
 class CacheSnapshot:
     """One state of the cache. As a context manager it turns errors about a damaged file into CacheError."""
 
@@ -100,14 +95,13 @@ class CacheSnapshot:
         if isinstance(error, _DAMAGE):
             raise self._reader.failed(error) from error
 
-    @staticmethod
     @contextmanager
-    def resumed() -> Iterator[None]:
+    def resumed(self) -> Iterator[None]:
         """Turns the same errors into CacheError while a walk is used after its snapshot was closed."""
         try:
             yield
         except _DAMAGE as error:
-            raise damaged(error) from error
+            raise self._reader.failed(error) from error
 
     def version(self, target: Target) -> int:
         """The sequence number of the last commit that touched a target. A Reset touches all."""
