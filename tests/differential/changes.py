@@ -182,11 +182,11 @@ class Changes(StatisticsChanges, ConstraintChanges):
         self.world.functions.append((function.dbName, function.functionName))
 
     def change_drop_function(self) -> None:
-        if not self.world.functions:
-            return self.change_create_function()
-        database, name = self.world.functions.pop(self.rng.randrange(len(self.world.functions)))
-        self._write({"drop_function": {"dbName": database, "funcName": name}})
-        return None
+        if self.world.functions:
+            database, name = self.world.functions.pop(self.rng.randrange(len(self.world.functions)))
+            self._write({"drop_function": {"dbName": database, "funcName": name}})
+        else:
+            self.change_create_function()
 
     def change_alter_function(self) -> None:
         if not self.world.functions:

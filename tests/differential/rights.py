@@ -62,27 +62,28 @@ class RightsChanges(PartOfChanges):
         self._write(revoke_role(role, user), self.through)
 
     def change_create_connector(self) -> None:
-        self._connector("create_dataconnector_req", "connectorReq", connector=self._some_connector())
+        request = hms.CreateDataConnectorRequest(connector=self._some_connector())
+        self._connector({"create_dataconnector_req": {"connectorReq": request}})
 
     def change_alter_connector(self) -> None:
         new = self._some_connector()
-        self._connector("alter_dataconnector_req", "alterReq", connectorName=new.name, newConnector=new)
+        request = hms.AlterDataConnectorRequest(connectorName=new.name, newConnector=new)
+        self._connector({"alter_dataconnector_req": {"alterReq": request}})
 
     def change_drop_connector(self) -> None:
-        given = {"connectorName": self.rng.choice(CONNECTORS), "ifNotExists": False, "checkReferences": True}
-        self._connector("drop_dataconnector_req", "dropDcReq", **given)
+        name = self.rng.choice(CONNECTORS)
+        request = hms.DropDataConnectorRequest(connectorName=name, ifNotExists=False, checkReferences=True)
+        self._connector({"drop_dataconnector_req": {"dropDcReq": request}})
 
     def _some_connector(self) -> Any:
         name, about = self.rng.choice(CONNECTORS), str(self.rng.random())
         given = {"name": name, "type": "mysql", "url": "jdbc:mysql://localhost:1/none", "description": about}
         return hms.DataConnector(**given, parameters={}, ownerName="me", ownerType=1, createTime=1)
 
-    def _connector(self, method: str, argument: str, **fields: Any) -> None:
+    def _connector(self, variants: Variants) -> None:
         """Not on versions that have no such call."""
-        if method in self.writer.methods:
-            made = "".join(map(str.capitalize, method.removesuffix("_req").split("_")))
-            request = getattr(hms, made.replace("connector", "Connector") + "Request")(**fields)
-            self._write({method: {argument: request}}, self.through)
+        if variants.keys() <= self.writer.methods:
+            self._write(variants, self.through)
 
 
 def grant_role(role: str, user: str, *, option: bool) -> Variants:
