@@ -19,6 +19,7 @@ from hms_cache_proxy.wire.message import Header
 from .. import projections
 from ..readers.base import success_struct, wrapped_struct
 from ..reply_contents import kept_part, returned_at
+from . import contents
 from .looking import Conversation, RequestView, says_only
 from .whole import Whole
 
@@ -47,9 +48,11 @@ class OneTable(Conversation):
         return missing, [] if missing is not None else [self._key]
 
     def learn(self, reply: bytes) -> None:
-        """Keep the Table struct. A reply with more than a Table is kept whole."""
+        """Keep the Table struct. A reply with more than a Table is kept whole, one with a materialized view never."""
         span = returned_at(reply, wrapped=self._wrapped)
-        if span is None:
+        if span is not None and contents.shows_materialized_view(self._method, reply):
+            self.look.publish([self.look.item(EntryKind.TABLE, self._key, None)])
+        elif span is None:
             gone = [] if kept_part(self._method, reply) is None else [self.look.item(EntryKind.TABLE, self._key, None)]
             whole = self._whole.item(reply)
             self.look.publish(gone if whole is None else [*gone, whole])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hms_cache_proxy.cache.ttl import EntryKind, NewEntry
 
 from ..reply_contents import kept_part
-from . import columns
+from . import contents
 from .looking import Conversation, RequestView
 
 
@@ -36,16 +36,23 @@ class Whole(Conversation):
             self.look.publish([item])
 
     def item(self, reply: bytes) -> NewEntry | None:
-        """The entry, which is empty if partitions have too many columns; None for a refusal."""
+        """The entry, which is empty if partitions have too many columns, or if it shows a materialized view; None for a
+        refusal."""
         body = kept_part(self._method, reply)
         absent = body is not None and body[1:3] != b"\0\0"
         if body is None or (absent and not self.look.policy(self.kind).cache_missing):
             return None
-        wide = self.kind is EntryKind.PARTITION and not absent and self._is_too_wide(reply)
-        return self.look.item(self.kind, self._key, None if wide else body, absent=absent)
+        if not absent and self._is_never_kept(reply):
+            body = None
+        return self.look.item(self.kind, self._key, body, absent=absent)
+
+    def _is_never_kept(self, reply: bytes) -> bool:
+        if self.kind is EntryKind.PARTITION:
+            return self._is_too_wide(reply)
+        return self.kind is EntryKind.TABLE and contents.shows_materialized_view(self._method, reply)
 
     def _is_too_wide(self, reply: bytes) -> bool:
         limit = self.look.shared.section.partition_column_limit
-        count = columns.over(self._method, reply, limit) if limit else 0
+        count = contents.wide_partitions(self._method, reply, limit) if limit else 0
         self.look.shared.metrics.ttl_over_limit.inc(count)
         return count > 0
