@@ -1,15 +1,18 @@
 """`python -m benchmarks.sidecar [--tables N] [--partitions N] [--include N] [--rounds N]`: how long a sidecar takes to
 start from a snapshot of the whole catalog, of which it caches the tables of its job.
 
-A catalog of many partitioned tables (catalog.sql) in PostgreSQL, a published snapshot of it, and `serve` with an empty
-data directory. Of each start: the time until a client gets its first answer, and until `get_table_req` is a hit, which
-is when the cache has caught up; CPU time of all processes of the proxy until then; the files of partitions that it
-needed. With `include` of some tables and without, with the snapshot and without. The median of the rounds is shown.
+A catalog of many partitioned tables (catalog.sql) in PostgreSQL, a published snapshot of it, and `serve` with one
+worker (docs/howto/sidecar.md) and an empty data directory. Of each start: the time until a client gets its first
+answer, and until `get_table_req` is a hit, which is when the cache has caught up; CPU time of all processes of the
+proxy until then; the files of partitions that it needed. With `include` of some tables and without, with the snapshot
+and without. The median of the rounds is shown. The first row is for comparison: an interpreter that imports what a
+worker imports, which is most of a start.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -58,7 +61,7 @@ class Started:
 def start(directory: Path, metastore: Metastore, table: str, settings: dict[str, str]) -> Started:
     """One start, until some calls about the table were hits."""
     assert metastore.database is not None
-    proxy = Proxy(directory, metastore.uri, metastore.database.reader_url, settings)
+    proxy = Proxy(directory, metastore.uri, metastore.database.reader_url, {"WORKERS": "1", **settings})
     began_s = time.monotonic()
     try:
         with asking(proxy, get_table(table, DATABASE)) as client:
@@ -74,6 +77,13 @@ def start(directory: Path, metastore: Metastore, table: str, settings: dict[str,
         proxy.close()
     first_hit_s = client.times[-found][0] - began_s  # all later calls of the connection were hits, too
     return Started(client.times[0][0] - began_s, first_hit_s, cpu_s, objects["tables"], objects["partitions"])
+
+
+def importing() -> float:
+    """Seconds that an interpreter takes to import a worker's modules."""
+    began_s = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import hms_cache_proxy.server.worker"], check=True)
+    return time.monotonic() - began_s
 
 
 def needed(uri: str, include: str) -> str:
@@ -97,6 +107,7 @@ def measure(directory: Path, bed: Bed, tables: int, partitions: int, include: in
     print(uri, made.counts, flush=True)
     names = [f"t_{1 + number * tables // include:07}" for number in range(include)]
     some, table = ",".join(f"{DATABASE}.{name}" for name in names), names[0]
+    yield ["imports of a worker", "", "", median(importing() for _ in range(rounds)), "", "", ""]
     for title, settings in (
         (f"snapshot, {include} tables", {"BOOTSTRAP": uri, "INCLUDE": some}),
         ("snapshot, everything", {"BOOTSTRAP": uri}),
