@@ -8,6 +8,7 @@ is done.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import subprocess
 import sys
@@ -65,11 +66,16 @@ def write(directory: Path, lines: int) -> int:
 
 
 def timed(directory: Path, cores: int) -> tuple[float, float]:
-    """Seconds, and seconds of CPU time, Spark's JVM included."""
+    """Seconds, and seconds of CPU time, Spark's JVM included. Its compiler and collector have no other core either."""
+    here = sorted(os.sched_getaffinity(0))
+    if len(here) < cores:
+        raise SystemExit(f"this machine has {len(here)} cores")
     options = ["--master", f"local[{cores}]", "--conf", f"spark.driver.memory={HEAP}"]
     command = [sys.executable, "-m", "hms_cache_proxy", "advise", *options, "--out", f"{directory}/advice"]
     began_s = time.monotonic()
+    os.sched_setaffinity(0, here[:cores])
     process = subprocess.Popen([*command, f"{directory}/access-*"], stdout=subprocess.DEVNULL)
+    os.sched_setaffinity(0, here)
     with watched(lambda: process.pid) as used:
         if process.wait():
             raise SystemExit("advise failed")

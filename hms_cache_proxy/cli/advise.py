@@ -85,7 +85,9 @@ def advise(
     LOG is a file, a directory or a pattern that Spark can read (also .gz, hdfs://, s3a://). The command writes
     report.html, plots, advice.toml (include, exclude, cache.max_bytes) and advice.json to --out.
     """
-    opened = spark.session()
+    from hms_cache_proxy.pipeline.advise import size
+
+    opened = spark.session(short=size.is_small(logs))
     from hms_cache_proxy.pipeline.session import require
 
     require("pyspark", "matplotlib")

@@ -47,9 +47,9 @@ class SparkOptions:
     master: str | None
     settings: tuple[str, ...]
 
-    def session(self, *, bar: bool = True) -> AbstractContextManager[SparkSession]:
-        """The session with these options. `bar`: whether Spark shows its own progress bar on a terminal. Raises
-        UsageError for a setting that is not KEY=VALUE."""
+    def session(self, *, bar: bool = True, short: bool = True) -> AbstractContextManager[SparkSession]:
+        """The session with these options. `bar`: whether Spark shows its own progress bar on a terminal; `short`:
+        whether Spark's JVM has little work to do itself. Raises UsageError for a setting that is not KEY=VALUE."""
         found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
         for setting in self.settings:
             key, equals, value = setting.partition("=")
@@ -58,7 +58,7 @@ class SparkOptions:
             found[key.strip()] = value
         from hms_cache_proxy.pipeline.session import session
 
-        return session(self.master, found)
+        return session(self.master, found, short=short)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,12 @@ from typing import IO, Any, Final
 
 from hms_cache_proxy.errors import ConfigError
 
-LOCAL_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM whose job takes a few minutes at most: the second compiler and a parallel collector cost more than they
-save (benchmarks/advise.py)."""
+SHORT_JOB: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a JVM that has less than a minute of work to do itself: the second compiler and a collector with threads
+cost more than they save (benchmarks/advise.py)."""
+
+LONG_JOB: Final = "-XX:+UseParallelGC"
+"""Options for any other: no pause of the collector is too long for a batch job."""
 
 LOG_LEVEL: Final = "spark.log.level"
 OPTIONS: Final = "spark.driver.extraJavaOptions"

@@ -68,10 +68,11 @@ def require(*modules: str) -> None:
 
 
 @contextmanager
-def session(master: str | None, options: Mapping[str, str]) -> Iterator[SparkSession]:
+def session(master: str | None, options: Mapping[str, str], *, short: bool = True) -> Iterator[SparkSession]:
     """A session for the block: the one that runs in this process, or a new one, which is stopped at the end.
 
-    `master` None: the one that is configured for Spark, or local[*]. Raises ConfigError if something is missing. A
+    `master` None: the one that is configured for Spark, or local[*]. `short`: a JVM that is started here has little
+    work to do itself. Raises ConfigError if something is missing. A
     failure of Spark that leaves the block becomes a SnapshotError.
     """
     launch.refuse_connect(master, options)
@@ -82,7 +83,7 @@ def session(master: str | None, options: Mapping[str, str]) -> Iterator[SparkSes
     except ImportError as error:
         raise ConfigError(_MISSING.format(error.name)) from error
     running = SparkSession.getActiveSession()
-    settings = _started(master, options)
+    settings = _started(master, options, short=short)
     local = settings[launch.MASTER].startswith("local")
     builder = SparkSession.builder
     for key, value in settings.items():
@@ -101,7 +102,7 @@ def session(master: str | None, options: Mapping[str, str]) -> Iterator[SparkSes
                 _stop(spark)
 
 
-def _started(master: str | None, options: Mapping[str, str]) -> dict[str, str]:
+def _started(master: str | None, options: Mapping[str, str], *, short: bool) -> dict[str, str]:
     """Start the JVM, if spark-submit has not; returns the settings of the session, with its master. What spark-submit
     or spark-defaults.conf has set is left as it is."""
     from pyspark import SparkConf
@@ -112,7 +113,7 @@ def _started(master: str | None, options: Mapping[str, str]) -> dict[str, str]:
         # log level: `failures` reports each failure once
         settings = {"spark.app.name": APPLICATION, _BAR: bar, jvm.LOG_LEVEL: "FATAL", **settings}
     if local:
-        settings[jvm.OPTIONS] = f"{jvm.LOCAL_OPTIONS} {options.get(jvm.OPTIONS, '')}".strip()
+        settings[jvm.OPTIONS] = f"{jvm.SHORT_JOB if short else jvm.LONG_JOB} {options.get(jvm.OPTIONS, '')}".strip()
     jvm.start(settings, quiet=jvm.LOG_LEVEL not in options and settings.get(_BAR) == "false")
     conf = SparkConf()
     found = settings.get(launch.MASTER) or conf.get(launch.MASTER) or launch.LOCAL
