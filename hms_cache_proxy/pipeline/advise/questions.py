@@ -54,11 +54,13 @@ SELECT unix_seconds(min(minute)) AS first, unix_seconds(max(minute)) + 60 AS las
        coalesce(sum(calls) FILTER (WHERE is_read), 0) AS reads,
        coalesce(sum(calls) FILTER (WHERE is_read AND outcome = 'hit'), 0) AS hits,
        coalesce(sum(calls) FILTER (WHERE is_served), 0) AS served,
-       count(DISTINCT object) FILTER (WHERE of_table) AS tables, count(DISTINCT host) AS hosts,
-       count(DISTINCT user) AS users, coalesce(sum(calls) FILTER (WHERE tables > 1), 0) AS about_several,
-       max(calls / lines) > 1.001 AS sampled
+       (SELECT count(DISTINCT object) FROM reads WHERE of_table) AS tables,
+       (SELECT count(DISTINCT host) FROM reads) AS hosts, (SELECT count(DISTINCT user) FROM reads) AS users,
+       coalesce(sum(calls) FILTER (WHERE tables > 1), 0) AS about_several, max(calls / lines) > 1.001 AS sampled
 FROM reads
 """
+"""Several DISTINCT in one statement would multiply all rows."""
+
 _OUTCOMES: Final = (
     "SELECT outcome, sum(calls) AS calls, sum(us) / 1e6 AS seconds FROM reads GROUP BY ALL ORDER BY calls DESC"
 )
@@ -80,11 +82,14 @@ FROM (
 GROUP BY object
 """
 _RELAYED: Final = f"""
-SELECT method, outcome, reason, sum(calls) AS calls, sum(us) / 1e6 AS seconds, count(DISTINCT object) AS objects,
-       any_value(always) AS always, max_by(object, calls) AS most
-FROM (SELECT *, sum(CASE WHEN outcome = 'hit' THEN calls ELSE 0 END) OVER (PARTITION BY method) = 0 AS always
-      FROM reads)
-WHERE outcome IN ('miss', 'relay') GROUP BY method, outcome, reason ORDER BY calls DESC, method, reason LIMIT {SHOWN}
+WITH relayed AS (
+  SELECT method, outcome, reason, sum(calls) AS calls, sum(us) / 1e6 AS seconds, count(DISTINCT object) AS objects,
+         max_by(object, calls) AS most
+  FROM reads WHERE outcome IN ('miss', 'relay') GROUP BY method, outcome, reason)
+SELECT relayed.*, cached.method IS NULL AS always
+FROM relayed LEFT JOIN (SELECT DISTINCT method FROM reads WHERE outcome = 'hit') AS cached
+  ON relayed.method = cached.method
+ORDER BY calls DESC, relayed.method, reason LIMIT {SHOWN}
 """
 _CLIENTS: Final = f"""
 SELECT host, user, sum(calls) AS calls, sum(us) / 1e6 AS seconds, sum(bytes) AS bytes, max(minutely) AS busiest_minute,
