@@ -191,7 +191,7 @@ def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:
     (tmp_path / "proxy.log").write_text("2026-11-22T16:00:00Z [info] worker listens\n\n")
     made = advise(tmp_path, str(tmp_path / "proxy.log"))
     assert made.code == 1 and "Traceback" not in made.err
-    assert "no line is of an access log; 1 lines are invalid, as in" in made.err
+    assert "no line is of an access log; 1 line is invalid, as in" in made.err
     assert "[info] worker listens" in made.err
 
 
