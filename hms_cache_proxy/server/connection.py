@@ -187,17 +187,17 @@ class ClientConnection:
 
     def upstream_opened(self, now_ns: int) -> list[Command]:
         """The connection that OpenUpstream asked for is open."""
-        self._heed(self._exchange.opened(now_ns), now_ns)
+        self._handle_ending(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int, why: Unopened = "refused") -> list[Command]:
         """The connection that OpenUpstream wanted was not opened."""
-        self._heed(self._exchange.refused(detail, why), now_ns)
+        self._handle_ending(self._exchange.refused(detail, why), now_ns)
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:
         """The limit of upstream connections left no place for the connection that OpenUpstream asked for."""
-        self._heed(self._exchange.busy(detail), now_ns)
+        self._handle_ending(self._exchange.busy(detail), now_ns)
         return self._settle(now_ns)
 
     def release_upstream(self, now_ns: int) -> list[Command]:
@@ -207,14 +207,14 @@ class ClientConnection:
 
     def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
         """Bytes from the metastore."""
-        self._heed(self._exchange.received(data, now_ns), now_ns)
+        self._handle_ending(self._exchange.received(data, now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_lost(
         self, detail: str, now_ns: int, kind: UpstreamFailure = "closed", *, orderly: bool = False
     ) -> list[Command]:
         """The metastore closed the connection (`orderly`), or it broke, or was ended because of what it sent."""
-        self._heed(self._exchange.lost(kind, detail, now_ns, orderly=orderly), now_ns)
+        self._handle_ending(self._exchange.lost(kind, detail, now_ns, orderly=orderly), now_ns)
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:
@@ -262,7 +262,7 @@ class ClientConnection:
         elif isinstance(self._state, WaitingForPeers):
             request, forward = self._state.request, self._state.forward
             self._state = RELAYING
-            self._heed(self._exchange.start(request, forward, now_ns), now_ns)
+            self._handle_ending(self._exchange.start(request, forward, now_ns), now_ns)
         return self._settle(now_ns)
 
     def _take_back(self) -> None:
@@ -294,9 +294,9 @@ class ClientConnection:
         blocked = self._outbox.blocked or self._outbox.busy
         if exchange.waiting and not (exchange.replying and blocked):
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
-                self._heed(exchange.timed_out(now_ns), now_ns)
+                self._handle_ending(exchange.timed_out(now_ns), now_ns)
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
-                self._heed(exchange.overdue(now_ns), now_ns)
+                self._handle_ending(exchange.overdue(now_ns), now_ns)
         elif self._outbox.waits and now_ns - self.last_ns > PATIENCE_NS:
             self._close(
                 Why.LIMIT, "its client does not read, and there is no room for the rest of the reply", "spool_bytes"
@@ -365,7 +365,7 @@ class ClientConnection:
         if self._ended or (self._draining and self._inbox.empty):
             self._close(Why.FINISHED)
 
-    def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
+    def _handle_ending(self, ending: ReplyEnding | None, now_ns: int) -> None:
         """Handle the end of a relayed request; None: it continues."""
         if isinstance(ending, MustClose):
             self._close(ending.why, ending.detail)
@@ -395,9 +395,9 @@ class ClientConnection:
         decision = self._decider.decide(
             self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
         )
-        self._heed_decision(decision, request, now_ns, arrived_ns)
+        self._handle_decision(decision, request, now_ns, arrived_ns)
 
-    def _heed_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
+    def _handle_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):
             self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
             self._commands.append(Await(decision))
@@ -413,7 +413,7 @@ class ClientConnection:
             self._commands.append(Again())
             return
         self._state = LISTENING
-        self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
+        self._handle_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         self._outbox.for_write, self._outbox.head = decision.outcome == "write", b""
@@ -424,7 +424,7 @@ class ClientConnection:
                 self._commands.append(AskPeers(asked))
                 return
             self._state = RELAYING
-            self._heed(self._exchange.start(request, decision, now_ns), now_ns)
+            self._handle_ending(self._exchange.start(request, decision, now_ns), now_ns)
             return
         assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
         request.close()

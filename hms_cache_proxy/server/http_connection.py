@@ -144,9 +144,9 @@ class HttpConnection(ClientConnection):
         self.session.relay_for_good = False
         self._commands.append(LoggedIn(sender.user, sender.how))
 
-    def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
+    def _handle_ending(self, ending: ReplyEnding | None, now_ns: int) -> None:
         if not isinstance(ending, MustClose) or self._http_outbox.answered or self._gone:
-            super()._heed(ending, now_ns)
+            super()._handle_ending(ending, now_ns)
             return
         asked, sender = self._asked, self._sender
         assert asked is not None and sender is not None, "a request was under way"
