@@ -39,21 +39,18 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
+from hms_cache_proxy.server.reply_ending import FINISHED, Finished, MustClose, ReplyEnding
 from hms_cache_proxy.server.upstream_states import (
     CLOSED,
     ENDINGS,
-    FINISHED,
     Answering,
     Asking,
     Closed,
-    Finished,
     Idle,
-    MustClose,
     Opening,
     Questioning,
     RelayedCall,
     Replaying,
-    ReplyEnding,
     Replying,
     Sent,
     Streaming,

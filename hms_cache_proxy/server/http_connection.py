@@ -27,7 +27,7 @@ from hms_cache_proxy.server.http_inbox import HttpInbox
 from hms_cache_proxy.server.http_outbox import HttpOutbox
 from hms_cache_proxy.server.inbox import Inbox, Request
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.upstream_states import MustClose, ReplyEnding
+from hms_cache_proxy.server.reply_ending import MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.http import Head, HttpError, refusal
 from hms_cache_proxy.wire.message import ApplicationError, Header, exception_message

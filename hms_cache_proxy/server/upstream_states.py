@@ -16,7 +16,7 @@ from typing import Final
 from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.methods.reply_contents import Said, said
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
-from hms_cache_proxy.server.commands import Observe, Why
+from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
@@ -143,22 +143,6 @@ def lacks_method(state: Asking) -> bool:
         return False
     return said(reply.held) is Said.UNKNOWN_METHOD
 
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The request has ended; the client has its answer, unless it is gone or expects none."""
-
-
-@dataclass(frozen=True, slots=True)
-class MustClose:
-    """The request has ended, and the client's connection has to be closed."""
-
-    why: Why
-    detail: str
-
-
-FINISHED: Final = Finished()
-ReplyEnding = Finished | MustClose
 
 ENDINGS: Final[dict[UpstreamFailure, tuple[str, str]]] = {
     "closed": ("upstream_lost", "closed the connection; it is not known whether the call was done"),
