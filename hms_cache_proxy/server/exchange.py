@@ -1,21 +1,16 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
-Job: choose and open the upstream connection, repeat the session calls on it, send the request, pass the reply on as it
-arrives, and decide what a failure means. Pure: events come in, and commands are appended to the owner's list. An event
-that ends the request returns how it ended. Must not know sockets or the clock.
+Job: choose and open the upstream connection, repeat the session calls on it, send the request, and pass the reply on as
+it arrives. Pure: events come in, and commands are appended to the owner's list. An event that ends the request returns
+how it ended. Must not know: sockets, the clock, what a failure means for the request (upstream_failures.py).
 
 Invariants
 - `state` (upstream_states.py) is everything that is known about the connection and the request on it.
 - `sending` is called before the first byte is sent, and `reply_began` before any byte of the reply is passed on. A held
   reply is passed on after `reply_done`.
-- A request is sent again only if it is a read and no byte of a reply has arrived: once, or once to each other
-  metastore.
 - While a call waits, its metastore is probed. If the metastore does not answer and another does, a read continues at
   the other; a write that was sent waits for its end.
 - A reply must have the name and the seqid of its request; otherwise it is the answer to another call.
-- A failure before the first byte of the reply becomes a TApplicationException, and the client's connection stays
-  usable. A failure after it closes the client's connection. If a metastore closes its connection instead of answering
-  (as Hive does for some requests), the client's connection is closed too: that is the metastore's answer.
 Owner: one ClientConnection.
 """
 
@@ -40,9 +35,16 @@ from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.reply_ending import FINISHED, Finished, MustClose, ReplyEnding
+from hms_cache_proxy.server.upstream_failures import (
+    INSTEAD_OF_A_REPLY,
+    closes_client,
+    ending_of,
+    may_ask_again,
+    may_give_up,
+    was_sent,
+)
 from hms_cache_proxy.server.upstream_states import (
     CLOSED,
-    ENDINGS,
     Answering,
     Asking,
     Closed,
@@ -57,7 +59,6 @@ from hms_cache_proxy.server.upstream_states import (
     UpstreamState,
     lacks_method,
     observed,
-    was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
@@ -194,15 +195,14 @@ class Exchange:
             return self._give_up(state, now_ns)
         if isinstance(state, Replaying):
             return self._lose("timeout", state.endpoint.problem, now_ns)
-        if not self._may_ask_again(state):
+        if not may_ask_again(state, len(self._endpoints.all)):
             return None
         self._trouble("timeout", state.endpoint.problem)
         return self._ask_again(state)
 
     def _give_up(self, state: Replaying | Sent, now_ns: int) -> ReplyEnding | None:
-        """The only metastore hangs. End a call that changes nothing or was not sent."""
-        harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
-        if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
+        """There is no other metastore. If this one hangs, end a call that may end without its word."""
+        if not may_give_up(state) or not hangs(state.endpoint, self.progress_ns, now_ns):
             return None
         self._trouble("timeout", state.endpoint.problem)
         return self._fail(state.call, "upstream_timeout", f"{state.endpoint.uri} hangs: {state.endpoint.problem}")
@@ -243,12 +243,6 @@ class Exchange:
     def _better_elsewhere(self, endpoint: Endpoint) -> bool:
         """Does this endpoint not answer, while another does at which this client's session can begin?"""
         return endpoint.sick and self.calls.complete and self._endpoints.other_than(endpoint)
-
-    def _may_ask_again(self, state: Sent) -> bool:
-        """May the request be sent again? It changes nothing, no byte of a reply has arrived, a metastore is left."""
-        attempts, forward = max(2, len(self._endpoints.all)), state.call.forward
-        harmless = forward.retry or forward.offline is not None  # the effect of set_ugi ends with its connection
-        return harmless and not state.reply.seen and state.call.attempt < attempts
 
     def _ask_again(self, state: Sent) -> ReplyEnding | None:
         self._close_link()
@@ -441,7 +435,7 @@ class Exchange:
     def _lose(self, kind: UpstreamFailure, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
         state = self.state
         self._trouble(kind, detail)
-        if kind in ("closed", "status") and isinstance(state, Replaying | Sent):
+        if kind in INSTEAD_OF_A_REPLY and isinstance(state, Replaying | Sent):
             self._endpoints.suspect(state.endpoint)
         if isinstance(state, Replaying):
             self._close_link()
@@ -451,11 +445,10 @@ class Exchange:
             self._close_link()
             return None
         call, seen = state.call, state.reply.seen
-        if kind in ("closed", "status") and call.forward.retry and self._may_ask_again(state):
+        if kind in INSTEAD_OF_A_REPLY and call.forward.retry and may_ask_again(state, len(self._endpoints.all)):
             return self._ask_again(state)
-        reason, text = ENDINGS[kind]
-        text, sent = f"{state.endpoint.uri} {text}: {detail}", kind != "refused"
-        return self._fail(call, reason, text, close=orderly and not seen, sent=sent)
+        reason, text = ending_of(kind, state.endpoint.uri, detail)
+        return self._fail(call, reason, text, close=orderly and not seen, sent=kind != "refused")
 
     def _fail(
         self, call: RelayedCall, reason: str, text: str, *, close: bool = False, sent: bool = True
@@ -467,10 +460,9 @@ class Exchange:
         if not isinstance(state, Closed):
             self._close_link()
         forward.pending.failed(sent)
-        if close or (isinstance(state, Streaming) and self._outbox.passed_on) or (forward.replay and sent):
+        if close or closes_client(call, state, sent=sent, passed_on=self._outbox.passed_on):
             self._observe(call, "error", reason)
             request.close()
-            # After a session call of unknown outcome, the client's identity is unknown.
             return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
         if request.answered and not call.discarded:
