@@ -1,8 +1,8 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
-Job: choose and open the upstream connection, repeat the session calls on it, send the request, and pass the reply on as
-it arrives. Pure: events come in, and commands are appended to the owner's list. An event that ends the request returns
-how it ended. Must not know: sockets, the clock, what a failure means for the request (upstream_failures.py).
+Job: reach a metastore (reaching.py), send the request, and pass the reply on as it arrives. Pure: events come in, and
+commands are appended to the owner's list. An event that ends the request returns how it ended. Must not know: sockets,
+the clock, what a failure means for the request (upstream_failures.py).
 
 Invariants
 - `state` (upstream_states.py) is everything that is known about the connection and the request on it.
@@ -33,7 +33,8 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.reply import Reply
+from hms_cache_proxy.server.reaching import Reached, Reaching, ReachingStep, SessionRefused
+from hms_cache_proxy.server.reply import REPLY_LIMITS, Reply
 from hms_cache_proxy.server.reply_ending import FINISHED, Finished, MustClose, ReplyEnding
 from hms_cache_proxy.server.upstream_failures import (
     INSTEAD_OF_A_REPLY,
@@ -63,12 +64,11 @@ from hms_cache_proxy.server.upstream_states import (
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
 from hms_cache_proxy.upstream.silence import hangs
-from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
+from hms_cache_proxy.wire.message import ApplicationError, MessageType, exception_message
 
 # A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 _EXCEPTION = MessageType.EXCEPTION
-REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # replies of metastores are trusted
 
 
 class Exchange:
@@ -94,7 +94,7 @@ class Exchange:
         self.state: UpstreamState = CLOSED
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
-        self._opened_for: bytes | None = None  # whom the connection itself names
+        self._reaching = Reaching(session, endpoints, calls, memory)
 
     @property
     def waiting(self) -> bool:
@@ -113,10 +113,10 @@ class Exchange:
         call = RelayedCall(request, forward, now_ns, forward.ask)
         self.progress_ns = now_ns
         self._outbox.size = 0
-        idle = self.state if isinstance(self.state, Idle) else None
-        elsewhere = idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint)
-        if elsewhere or (idle is not None and self._opened_for != self._endpoints.named(self._session.identity)):
-            self._close_link()
+        if isinstance(self.state, Idle):
+            elsewhere = request.header.name != GOODBYE and self._reaching.better_elsewhere(self.state.endpoint)
+            if elsewhere or self._reaching.names_another:
+                self._close_link()
         if forward.offline is not None and self._endpoints.all_sick:
             return self._answer_offline(call, forward.offline)
         if isinstance(self.state, Idle):
@@ -130,8 +130,7 @@ class Exchange:
         state = self.state
         assert isinstance(state, Opening)
         self.progress_ns = now_ns
-        self._opened_for = self._endpoints.named(self._session.identity)
-        return self._replay(state, 0)
+        return self._go_on(self._reaching.opened(state))
 
     def refused(self, detail: str, why: Unopened) -> ReplyEnding | None:
         """The connection to the endpoint could not be opened."""
@@ -139,7 +138,7 @@ class Exchange:
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
         self._endpoints.unopened(state.endpoint, detail, why)
-        return self._open_another(state, detail)
+        return self._go_on(self._reaching.failed(state, detail))
 
     def busy(self, detail: str) -> ReplyEnding:
         """The limit of upstream connections left no place for a connection to the endpoint."""
@@ -164,7 +163,8 @@ class Exchange:
             if isinstance(state, Questioning):
                 return self._take_answer(state, data, now_ns)
             if isinstance(state, Replaying):
-                return self._take_replayed(state, data)
+                step = self._reaching.received(state, data)
+                return None if step is None else self._go_on(step)
             raise WireError("the metastore sent bytes without a request")
         except WireError as error:
             if isinstance(error, LimitError) and error.limit == "spool_bytes" and isinstance(self.state, Sent):
@@ -191,7 +191,7 @@ class Exchange:
         if offline is not None and self._endpoints.all_sick:
             self._trouble("timeout", state.endpoint.problem)
             return self._answer_offline(state.call, offline)  # its effect, if any, ends with the connection
-        if not self._better_elsewhere(state.endpoint):
+        if not self._reaching.better_elsewhere(state.endpoint):
             return self._give_up(state, now_ns)
         if isinstance(state, Replaying):
             return self._lose("timeout", state.endpoint.problem, now_ns)
@@ -238,11 +238,7 @@ class Exchange:
         self._close_link()
         state.call.forward.pending.failed(was_sent(state.call, state))
 
-    # opening
-
-    def _better_elsewhere(self, endpoint: Endpoint) -> bool:
-        """Does this endpoint not answer, while another does at which this client's session can begin?"""
-        return endpoint.sick and self.calls.complete and self._endpoints.other_than(endpoint)
+    # on the way to a metastore
 
     def _ask_again(self, state: Sent) -> ReplyEnding | None:
         self._close_link()
@@ -254,20 +250,27 @@ class Exchange:
             call.request.close()
             call.forward.pending.failed(call.attempt > 1)
             return MustClose(Why.SESSION, self.calls.problem)
-        candidates = tuple(self._endpoints.candidates(last=last))
-        if not candidates:
-            call.problem = self._endpoints.problems
-        return self._open_next(call, candidates)
+        return self._go_on(self._reaching.begin(call, last))
 
-    def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> ReplyEnding | None:
-        if not candidates:
-            self.state = CLOSED
-            if call.forward.offline is not None:
-                return self._answer_offline(call, call.forward.offline)
-            return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
-        self.state = Opening(call, candidates[0], candidates[1:])
-        self._commands.append(OpenUpstream(candidates[0]))
-        return None
+    def _go_on(self, step: ReachingStep) -> ReplyEnding | None:
+        """The next step on the way to a metastore, or its end."""
+        if isinstance(step, Reached):
+            return self._ask(step.call, step.endpoint)
+        if isinstance(step, Opening):
+            self.state = step
+            self._commands.append(OpenUpstream(step.endpoint))
+            return None
+        if isinstance(step, Replaying):
+            self.state = step
+            self._commands.append(SendUpstream(step.message))
+            return None
+        if isinstance(step, SessionRefused):
+            self.abort()
+            return MustClose(Why.SESSION, "the metastore refuses a session call that it accepted before")
+        self.state, call = CLOSED, step.call
+        if call.forward.offline is not None:
+            return self._answer_offline(call, call.forward.offline)
+        return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
 
     def _answer_offline(self, call: RelayedCall, reply: bytes) -> ReplyEnding:
         """No metastore answers: answer the session call here, and make it on the next connection."""
@@ -277,31 +280,6 @@ class Exchange:
         call.forward.pending.reply_done(self._session, reply, self.progress_ns)
         self._outbox.whole(reply)
         return self._over(call, call.forward.outcome, "outage")
-
-    def _open_another(self, state: Opening | Replaying, detail: str) -> ReplyEnding | None:
-        call = state.call
-        call.problem = "; ".join(filter(None, (call.problem, f"{state.endpoint.uri}: {detail}")))
-        return self._open_next(call, state.others)
-
-    def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
-        """Repeat the session calls from this position on, then send the request."""
-        if position == len(self.calls.messages):
-            return self._ask(state.call, state.endpoint)
-        header, message = self.calls.messages[position]
-        reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, self._memory, must=True)
-        self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
-        self._commands.append(SendUpstream(message))
-        return None
-
-    def _take_replayed(self, state: Replaying, data: bytes) -> ReplyEnding | None:
-        reply = state.reply
-        reply.take(data)
-        if not reply.complete:
-            return None
-        if reply.extra or reply.held is None or not succeeded(reply.held):
-            self.abort()
-            return MustClose(Why.SESSION, "the metastore refuses a session call that it accepted before")
-        return self._replay(state, state.position + 1)
 
     # asking
 
@@ -439,7 +417,7 @@ class Exchange:
             self._endpoints.suspect(state.endpoint)
         if isinstance(state, Replaying):
             self._close_link()
-            return self._open_another(state, detail)
+            return self._go_on(self._reaching.failed(state, detail))
         if not isinstance(state, Sent):
             assert not isinstance(state, Opening), "heard from a connection that is not there"
             self._close_link()

@@ -1,6 +1,7 @@
 """The states of a client's upstream connection, and of the request on it.
 
-Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next:
+Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next, as `reaching.py`
+says until a metastore is reached:
 
     Closed -> Opening -> (Replaying ->) Questioning | Asking -> Replying (-> Streaming) -> Idle -> Questioning | Asking
 
@@ -70,12 +71,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """The session call at `position` has been sent."""
+    """The session call at `position`, which is `message`, has been sent."""
 
     call: RelayedCall
     endpoint: Endpoint
     others: tuple[Endpoint, ...]
     position: int
+    message: bytes
     reply: Reply
 
 
