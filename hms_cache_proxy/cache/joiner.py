@@ -154,7 +154,7 @@ class Joiner:
         found = self._pieces[template] = pieces(
             self._shared(txn, template), self._names, self._variant, lambda index: self._shared(txn, index)
         )
-        self._keeper.spend(len(found[0]) + len(found[1]))
+        self._keeper.count_template(len(found[0]) + len(found[1]))
         return found
 
     def _shared(self, txn: Any, index: bytes) -> bytes:
@@ -177,11 +177,11 @@ def _finish(out: list[bytes], begin_at: int) -> int:
 class Joiners:
     """The joiners that a process keeps. The oldest is dropped first."""
 
-    __slots__ = ("_kept", "_spent_bytes", "with_catalog")
+    __slots__ = ("_kept", "_templates_bytes", "with_catalog")
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, Variant, bytes, bytes, bytes, bool], Joiner] = {}
-        self._spent_bytes = 0
+        self._templates_bytes = 0
         self.with_catalog = True
 
     def get(self, environment: Environment, entry: TableEntry, variant: Variant) -> Joiner:
@@ -194,13 +194,13 @@ class Joiners:
             joiner = self._kept[key] = Joiner(environment, entry, variant, self)
         return joiner
 
-    def spend(self, size: int) -> None:
-        """A template was resolved. Joiners in use go on; they are only not found again."""
-        self._spent_bytes += size
-        if self._spent_bytes > KEPT_BYTES:
+    def count_template(self, size_bytes: int) -> None:
+        """A template was resolved. If they take too much, all joiners are forgotten; those in use go on."""
+        self._templates_bytes += size_bytes
+        if self._templates_bytes > KEPT_BYTES:
             self.clear()
 
     def clear(self) -> None:
         """Forget all: the file has changed, or they take too much room."""
         self._kept.clear()
-        self._spent_bytes = 0
+        self._templates_bytes = 0

@@ -26,8 +26,9 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.joiner import Joiner
 from hms_cache_proxy.cache.layout import KEY_BYTES, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.cache.shared_transaction import SharedTransaction
 from hms_cache_proxy.cache.statistics import Gathered, table_unpack
-from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream
+from hms_cache_proxy.cache.streams import ChosenStream, NameStream, PartitionStream
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.walk import NameWalk, TableWalk
 from hms_cache_proxy.errors import CacheError
@@ -50,10 +51,10 @@ class CacheSnapshot:
         "_databases",
         "_environment",
         "_get",
-        "_lease",
         "_objects",
         "_prefixes",
         "_reader",
+        "_transaction",
         "_txn",
         "identity",
         "meta",
@@ -65,7 +66,7 @@ class CacheSnapshot:
         self._objects = environment.objects
         self._txn = txn
         self._get = txn.get
-        self._lease: Lease | None = None
+        self._transaction: SharedTransaction | None = None
         self.meta = reader.meta_of(environment, txn)
         self._prefixes = reader.prefixes
         self._databases = reader.databases
@@ -80,10 +81,10 @@ class CacheSnapshot:
 
     def close(self) -> None:
         """Ends the snapshot. Entries from it stay usable, because they are copies."""
-        if self._lease is None:
+        if self._transaction is None:
             self._txn.abort()
         else:
-            self._lease.release()
+            self._transaction.release()
 
     def __enter__(self) -> CacheSnapshot:
         return self
@@ -186,7 +187,8 @@ class CacheSnapshot:
     def walk_tables(self, catalog: bytes, database: bytes, prefix: bytes = b"") -> TableWalk:
         """The rows of a complete listing whose names begin with `prefix`; outlives this snapshot until it is closed."""
         listing = b"%b%b\0%b\0" % (self._prefixes[b"n"], catalog, database)
-        walk = TableWalk(self._lent(), self._txn.cursor(self._objects), listing, prefix, time.monotonic_ns())
+        cursor = self._txn.cursor(self._objects)
+        walk = TableWalk(self._shared_transaction(), cursor, listing, prefix, time.monotonic_ns())
         self._reader.streams.add(walk)
         return walk
 
@@ -232,14 +234,14 @@ class CacheSnapshot:
 
     def walk(self, entry: TableEntry) -> NameWalk:
         """A cursor over the names. It may outlive this snapshot."""
-        walk = NameWalk(self._lent(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
+        walk = NameWalk(self._shared_transaction(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
         self._reader.streams.add(walk)
         return walk
 
     def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
         """Names in bytewise order, encoded as list elements, in slices. The stream may outlive this snapshot."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
-        stream = NameStream(self._lent(), self._joiner(entry, Variant.LIST), after, most)
+        stream = NameStream(self._shared_transaction(), self._joiner(entry, Variant.LIST), after, most)
         self._reader.streams.add(stream)
         return stream
 
@@ -249,20 +251,20 @@ class CacheSnapshot:
         """Partitions in the order of their names, in slices. The stream may outlive this snapshot
         (cache/streams.py)."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
-        stream = PartitionStream(self._lent(), self._joiner(entry, variant), after, most)
+        stream = PartitionStream(self._shared_transaction(), self._joiner(entry, variant), after, most)
         self._reader.streams.add(stream)
         return stream
 
     def iter_chosen(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> PartitionStream:
         """The partitions of these names, in slices. The stream may outlive this snapshot."""
-        stream = ChosenStream(self._lent(), self._joiner(entry, variant), names)
+        stream = ChosenStream(self._shared_transaction(), self._joiner(entry, variant), names)
         self._reader.streams.add(stream)
         return stream
 
-    def _lent(self) -> Lease:
-        if self._lease is None:
-            self._lease = Lease(self._txn)
-        return self._lease
+    def _shared_transaction(self) -> SharedTransaction:
+        if self._transaction is None:
+            self._transaction = SharedTransaction(self._txn)
+        return self._transaction
 
     def _find(self, tag: bytes, name: bytes) -> bytes | None:
         key = self._prefixes[tag] + name

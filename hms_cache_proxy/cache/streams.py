@@ -19,16 +19,15 @@ from collections import deque
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 from weakref import WeakSet, ref
 
 import lmdb
 
 from hms_cache_proxy.cache.joiner import Joiner
+from hms_cache_proxy.cache.shared_transaction import SharedTransaction
+from hms_cache_proxy.cache.walk import SnapshotWalk
 from hms_cache_proxy.errors import CacheError
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.cache.walk import SnapshotWalk  # which needs Lease
 
 HOLD_NS: Final = 1_000_000_000
 HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
@@ -44,30 +43,14 @@ _LENGTHS: Final = tuple(_LENGTH.pack(length) for length in range(1024))
 _Item = TypeVar("_Item")
 
 
-class Lease:
-    """A read transaction with several users. The last one ends it."""
-
-    __slots__ = ("txn", "users")
-
-    def __init__(self, txn: Any) -> None:
-        self.txn = txn
-        self.users = 1
-
-    def release(self) -> None:
-        """A user is done."""
-        self.users -= 1
-        if self.users == 0:
-            self.txn.abort()
-
-
 class Stream(ABC, Generic[_Item]):
     """Slices of a listing as bytes: elements of a Thrift list, without the list's header."""
 
     SLICE: ClassVar[int]
 
-    def __init__(self, lease: Lease, joiner: Joiner, after: bytes | None, limit: int) -> None:
-        lease.users += 1
-        self._lease: Lease | None = lease
+    def __init__(self, transaction: SharedTransaction, joiner: Joiner, after: bytes | None, limit: int) -> None:
+        transaction.users += 1
+        self._transaction: SharedTransaction | None = transaction
         self._joiner = joiner
         self._after = after
         self._left = limit
@@ -97,33 +80,33 @@ class Stream(ABC, Generic[_Item]):
     @property
     def holds(self) -> bool:
         """Whether it keeps a transaction open."""
-        return self._lease is not None
+        return self._transaction is not None
 
     def rest_bytes(self) -> int:
         """About how many bytes a copy of the rest would take."""
-        if self._lease is None or self._left <= 0:
+        if self._transaction is None or self._left <= 0:
             return 0
-        items = self._read(self._lease.txn, min(self._left, SAMPLE))
+        items = self._read(self._transaction.txn, min(self._left, SAMPLE))
         return self._size(items) * self._left // max(len(items), 1)
 
     def copy_some(self) -> None:
         """Copies a slice of the rest. After the last one the transaction ends."""
-        if self._lease is None:
+        if self._transaction is None:
             return
         self.copying = True
-        items = self._read(self._lease.txn, min(self._left, COPIED_AT_ONCE)) if self._left > 0 else []
+        items = self._read(self._transaction.txn, min(self._left, COPIED_AT_ONCE)) if self._left > 0 else []
         if items:
             self.copied_bytes += self._size(items)
             self._copied.extend(items[at : at + self.SLICE] for at in range(0, len(items), self.SLICE))
             self._copied_templates |= self._templates_of(items)
             self._advance(items)
         if not items or self._left <= 0:
-            self._joiner = self._joiner.detached(self._lease.txn, self._copied_templates)
+            self._joiner = self._joiner.detached(self._transaction.txn, self._copied_templates)
             self._end()
 
     def detach(self, most: int) -> None:
         """Copies the rest if it has at most `most` bytes, and ends the transaction. Else the stream breaks."""
-        while self._lease is not None:
+        while self._transaction is not None:
             if self.copied_bytes > most:
                 return self.break_off(f"the rest of a listing is over {most} bytes")
             self.copy_some()
@@ -141,9 +124,9 @@ class Stream(ABC, Generic[_Item]):
         self._end()
 
     def _end(self) -> None:
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
+        if self._transaction is not None:
+            self._transaction.release()
+            self._transaction = None
 
     def _slice(self) -> list[_Item]:
         items: list[_Item] = []
@@ -151,8 +134,8 @@ class Stream(ABC, Generic[_Item]):
             items = self._copied.popleft()
             self.copied_bytes -= self._size(items)
             return items
-        if self._lease is not None and self._left > 0:
-            items = self._read(self._lease.txn, min(self._left, self.SLICE))
+        if self._transaction is not None and self._left > 0:
+            items = self._read(self._transaction.txn, min(self._left, self.SLICE))
             if items:
                 self._advance(items)
         return items
@@ -187,7 +170,7 @@ class PartitionStream(Stream[tuple[bytes, bytes]]):
 
     def _render(self, items: list[tuple[bytes, bytes]]) -> bytes:
         out: list[bytes] = []
-        self._joiner.join(None if self._lease is None else self._lease.txn, items, out)
+        self._joiner.join(None if self._transaction is None else self._transaction.txn, items, out)
         return b"".join(out)
 
     def _size(self, items: list[tuple[bytes, bytes]]) -> int:
@@ -203,8 +186,8 @@ class PartitionStream(Stream[tuple[bytes, bytes]]):
 class ChosenStream(PartitionStream):
     """`Partition` structs of these names; each must be a name of the stream's snapshot."""
 
-    def __init__(self, lease: Lease, joiner: Joiner, names: list[bytes]) -> None:
-        super().__init__(lease, joiner, None, len(names))
+    def __init__(self, transaction: SharedTransaction, joiner: Joiner, names: list[bytes]) -> None:
+        super().__init__(transaction, joiner, None, len(names))
         self._names = names
 
     def _read(self, txn: Any, limit: int) -> list[tuple[bytes, bytes]]:

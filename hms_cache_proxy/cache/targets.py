@@ -70,6 +70,11 @@ def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     return b"t%b\0%b\0%b" % (catalog, database_name, name)
 
 
+def only_tables(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    """Those that are tables."""
+    return tuple(target for target in targets if target[:1] == b"t")
+
+
 def members(catalog: bytes, database_name: bytes) -> Target:
     """Every table of a database: for a read that shows what is in all of them."""
     return b"m%b\0%b" % (catalog, database_name)

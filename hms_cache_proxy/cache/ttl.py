@@ -1,18 +1,8 @@
 """The loading cache of TTL mode: replies of a metastore whose log cannot be followed, shared by all workers.
 
 Job: keep entries by key, with the time at which their load began; record loads in progress and invalidations; limit
-each kind. Must not know: methods, the form of replies, sockets, the clock (callers pass the time), the ttl that a
-reader wants.
-
-    entries    key (16 bytes)       the load's seq and begin (ns), flags; the body
-    places     key                  kind, order, bytes of the entry
-    order      kind, u64 order      key: the first is evicted first
-    invalid    target               seq of its last invalidation
-    holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
-                                    until this time (ns)
-    claims     key                  the process that loads it: pid, start time; deadline of the load
-    meta       b"n"                 seq, next order, next hold, floor of all targets
-               b"k" kind            entries, bytes
+each kind. Its rows are in ttl_layout.py, a write transaction in ttl_change.py. Must not know: methods, the form of
+replies, sockets, the clock (callers pass the time), the ttl that a reader wants.
 
 Invariants
 - **Readers never see a load that began before an invalidation.** A load notes `seq` before its request is sent. An
@@ -41,30 +31,32 @@ from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
 from pathlib import Path
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.cache.environment import translated
 from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.ttl_change import Bounds, TtlChange
 from hms_cache_proxy.cache.ttl_file import open_ttl
+from hms_cache_proxy.cache.ttl_layout import (
+    ABSENT,
+    CLAIM,
+    DATABASES,
+    ENTRY,
+    NUMBER,
+    Sizes,
+    hold_prefix,
+    last_invalidation,
+    read_counters,
+    read_sizes,
+    target_key,
+)
 from hms_cache_proxy.config.ttl import TtlSection
 
-_ENTRY: Final = Struct(">QQB")
-_PLACE: Final = Struct(">BQI")
-_ORDER: Final = Struct(">BQ")
-_CLAIM: Final = Struct(">IQQ")
-_COUNTERS: Final = Struct(">QQQQ")
-_SIZES: Final = Struct(">QQ")
-_NUMBER: Final = Struct(">Q")
-_ABSENT: Final = 1
-_DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
 ENTRY_OVERHEAD_BYTES: Final = 150
 """Roughly, for each entry: keys, numbers, free room in pages."""
 HOLDS: Final = 1000
 """Beyond this number, holds whose time is over are deleted with each write."""
-INVALIDATIONS: Final = 100_000
-"""Targets whose invalidation is remembered. Beyond that, all entries are invalidated at once."""
 
 
 class EntryKind(IntEnum):
@@ -90,20 +82,6 @@ class EntryKind(IntEnum):
     def label(self) -> str:
         """The name in settings, metrics and documents."""
         return self.name.lower()
-
-
-class Bounds(NamedTuple):
-    """The most entries and bytes that a kind may have."""
-
-    entries: int
-    bytes: int
-
-
-class Sizes(NamedTuple):
-    """The entries and bytes of a kind."""
-
-    entries: int
-    bytes: int
 
 
 class TtlEntry(NamedTuple):
@@ -144,7 +122,7 @@ def key_of(kind: EntryKind, user: bytes, *parts: bytes) -> bytes:
     """The key of an object: a 128-bit hash of its kind, the user that it was shown to, and its names."""
     digest = blake2b(digest_size=16)
     for part in (bytes((kind,)), user, *parts):
-        digest.update(_NUMBER.pack(len(part)))
+        digest.update(NUMBER.pack(len(part)))
         digest.update(part)
     return digest.digest()
 
@@ -157,19 +135,19 @@ class TtlSnapshot:
     def __init__(self, txn: Any, databases: Mapping[bytes, Any]) -> None:
         self._txn = txn
         self._databases = databases
-        self.seq, _, _, self._floor = _counters(txn, databases)
+        self.seq, _, _, self._floor = read_counters(txn, databases)
 
     def since(self, key: bytes, seq: int) -> TtlEntry | None:
         """The entry, if its load began at this `seq` or later."""
         row = self._txn.get(key, db=self._databases[b"entries"])
         if row is None:
             return None
-        began_seq, loaded_ns, flags = _ENTRY.unpack_from(row)
-        return TtlEntry(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT)) if began_seq >= seq else None
+        began_seq, loaded_ns, flags = ENTRY.unpack_from(row)
+        return TtlEntry(row[ENTRY.size :], loaded_ns, bool(flags & ABSENT)) if began_seq >= seq else None
 
     def invalidated(self, depends: Iterable[Target]) -> int:
         """The `seq` of the last invalidation of any of these."""
-        return max(self._floor, _invalidated(self._txn, self._databases, depends, self.seq))
+        return max(self._floor, last_invalidation(self._txn, self._databases, depends, self.seq))
 
     def invalidated_below(self, prefix: Target) -> dict[bytes, int]:
         """The `seq` of the last invalidation of each target that begins with `prefix`, by `target_key`."""
@@ -178,7 +156,7 @@ class TtlSnapshot:
         with self._txn.cursor(self._databases[b"invalid"]) as cursor:
             there = cursor.set_range(prefix)
             while there and cursor.key().startswith(prefix):
-                found[cursor.key()] = _NUMBER.unpack(cursor.value())[0]
+                found[cursor.key()] = NUMBER.unpack(cursor.value())[0]
                 there = cursor.next()
         return found
 
@@ -205,7 +183,7 @@ class TtlCache:
 
     def _open(self) -> None:
         total = sum(bound.bytes for bound in self._bounds.values())
-        self._env, self._dbs, self.lock = open_ttl(self._path, 2 * total + (256 << 20), _DATABASES)
+        self._env, self._dbs, self.lock = open_ttl(self._path, 2 * total + (256 << 20), DATABASES)
 
     @classmethod
     def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
@@ -249,7 +227,7 @@ class TtlCache:
             if alone and theirs:
                 claimed = []
             for key in claimed:
-                change.txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
+                change.txn.put(key, CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
         return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
     def publish(self, load: Load, items: Iterable[NewEntry], now_ns: int) -> int:
@@ -273,11 +251,7 @@ class TtlCache:
         """These entries were used; they are evicted last."""
         with self._change() as change:
             for key in keys:
-                row = change.txn.get(key, db=self._dbs[b"places"])
-                if row is not None:
-                    kind, number, size = _PLACE.unpack(row)
-                    change.txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
-                    change.place(key, kind, size)
+                change.touch(key)
 
     def forget_dead_readers(self) -> None:
         """Clears slots of killed processes, which would keep pages from being reused. Called now and then."""
@@ -292,10 +266,10 @@ class TtlCache:
         with self._change() as change:
             change.invalidate(targets)
             self._forget_holds(change.txn, now_ns)
-            number = _NUMBER.pack(change.next_hold())
-            keys = tuple(_hold_prefix(target) + number for target in targets)
+            number = NUMBER.pack(change.next_hold())
+            keys = tuple(hold_prefix(target) + number for target in targets)
             for key in keys:
-                change.txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
+                change.txn.put(key, NUMBER.pack(until_ns), db=self._dbs[b"holds"])
         return keys
 
     def _forget_holds(self, txn: Any, now_ns: int) -> None:
@@ -306,7 +280,7 @@ class TtlCache:
         with txn.cursor(holds) as cursor:
             there = cursor.first()
             while there:
-                over = _NUMBER.unpack(cursor.value())[0] <= now_ns
+                over = NUMBER.unpack(cursor.value())[0] <= now_ns
                 there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
@@ -326,7 +300,7 @@ class TtlCache:
     def sizes(self) -> dict[EntryKind, Sizes]:
         """The sizes of every kind, also of empty ones. Invalidated entries count until they are replaced or evicted."""
         with translated(self._path), self._env.begin() as txn:
-            return {kind: _sizes(txn, self._dbs, kind) for kind in EntryKind}
+            return {kind: read_sizes(txn, self._dbs, kind) for kind in EntryKind}
 
     def take_evicted(self) -> dict[EntryKind, int]:
         """How many entries this process has evicted since the last call."""
@@ -336,9 +310,9 @@ class TtlCache:
     # inside a transaction
 
     @contextmanager
-    def _change(self) -> Iterator[_Change]:
+    def _change(self) -> Iterator[TtlChange]:
         with translated(self._path), self._env.begin(write=True) as txn:
-            change = _Change(txn, self._dbs)
+            change = TtlChange(txn, self._dbs)
             yield change
             change.write()
 
@@ -346,14 +320,14 @@ class TtlCache:
         row = txn.get(key, db=self._dbs[b"claims"])
         if row is None:
             return False
-        pid, start, deadline_ns = _CLAIM.unpack(row)
+        pid, start, deadline_ns = CLAIM.unpack(row)
         return bool(deadline_ns > now_ns and self._started(pid) == start)
 
     def _unclaim(self, txn: Any, keys: Iterable[bytes]) -> None:
         claims = self._dbs[b"claims"]
         for key in keys:
             row = txn.get(key, db=claims)
-            if row is not None and _CLAIM.unpack(row)[:2] == (self._pid, self._start):
+            if row is not None and CLAIM.unpack(row)[:2] == (self._pid, self._start):
                 txn.delete(key, db=claims)
 
     def _held(self, txn: Any, depends: tuple[Target, ...], now_ns: int) -> bool:
@@ -361,137 +335,34 @@ class TtlCache:
         if not txn.stat(holds)["entries"]:
             return False
         with txn.cursor(holds) as cursor:
-            prefixes = [b""] if ALL in depends else [_hold_prefix(target) for target in (ALL, *depends)]
+            prefixes = [b""] if ALL in depends else [hold_prefix(target) for target in (ALL, *depends)]
             for prefix in prefixes:
                 found = cursor.set_range(prefix)
                 while found and cursor.key().startswith(prefix):
-                    if _NUMBER.unpack(cursor.value())[0] > now_ns:
+                    if NUMBER.unpack(cursor.value())[0] > now_ns:
                         return True
                     found = cursor.next()
         return False
 
-    def _put(self, change: _Change, load: Load, item: NewEntry) -> bool:
+    def _put(self, change: TtlChange, load: Load, item: NewEntry) -> bool:
         """Stores an entry. False if it is older than the one that is there, already invalidated, empty, or larger than
         its kind may be."""
         if load.seq < max(change.floor, change.invalidated(item.depends)):
             return False
         entries = self._dbs[b"entries"]
         known = change.txn.get(item.key, db=entries)
-        if known is not None and _ENTRY.unpack_from(known)[1] > load.began_ns:
+        if known is not None and ENTRY.unpack_from(known)[1] > load.began_ns:
             return False
         change.drop(item.key)
         bound = self._bounds[item.kind]
         size = len(item.body or b"") + ENTRY_OVERHEAD_BYTES
         if item.body is None or size > bound.bytes or not bound.entries:
             return False
-        flags = _ABSENT if item.absent else 0
-        change.txn.put(item.key, _ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
+        flags = ABSENT if item.absent else 0
+        change.txn.put(item.key, ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
         change.place(item.key, item.kind, size)
         change.count(item.kind, 1, size)
         evicted = change.make_room(item.kind, bound)
         if evicted:
             self._evicted[item.kind] = self._evicted.get(item.kind, 0) + evicted
         return True
-
-
-class _Change:
-    """One write transaction. Its counters are read at the beginning, and written once by `write` at the end."""
-
-    __slots__ = ("_dbs", "_hold", "_order", "_sizes", "floor", "seq", "txn")
-
-    def __init__(self, txn: Any, databases: Mapping[bytes, Any]) -> None:
-        self.txn = txn
-        self._dbs = databases
-        self.seq, self._order, self._hold, self.floor = _counters(txn, databases)
-        self._sizes: dict[int, Sizes] = {}
-
-    def write(self) -> None:
-        """Writes the counters that have changed."""
-        counters = (self.seq, self._order, self._hold, self.floor)
-        if counters != _counters(self.txn, self._dbs):
-            self.txn.put(b"n", _COUNTERS.pack(*counters), db=self._dbs[b"meta"])
-        for kind, sizes in self._sizes.items():
-            self.txn.put(b"k" + bytes((kind,)), _SIZES.pack(*sizes), db=self._dbs[b"meta"])
-
-    def next_hold(self) -> int:
-        self._hold += 1
-        return self._hold - 1
-
-    def place(self, key: bytes, kind: int, size: int) -> None:
-        """Puts the key last in the order."""
-        self.txn.put(key, _PLACE.pack(kind, self._order, size), db=self._dbs[b"places"])
-        self.txn.put(_ORDER.pack(kind, self._order), key, db=self._dbs[b"order"])
-        self._order += 1
-
-    def drop(self, key: bytes) -> None:
-        """Deletes the entry, if there is one."""
-        row = self.txn.pop(key, db=self._dbs[b"places"])
-        if row is None:
-            return
-        kind, number, size = _PLACE.unpack(row)
-        self.txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
-        self.txn.delete(key, db=self._dbs[b"entries"])
-        self.count(kind, -1, -size)
-
-    def count(self, kind: int, entries: int, size: int) -> None:
-        known = self._sizes.get(kind) or _sizes(self.txn, self._dbs, kind)
-        self._sizes[kind] = Sizes(known.entries + entries, known.bytes + size)
-
-    def make_room(self, kind: int, bound: Bounds) -> int:
-        """Drops the least recently used entries until the kind is within its bounds; returns their number."""
-        dropped = 0
-        while (sizes := self._sizes[kind]).entries > bound.entries or sizes.bytes > bound.bytes:
-            with self.txn.cursor(self._dbs[b"order"]) as cursor:
-                there = cursor.set_range(_ORDER.pack(kind, 0)) and cursor.key()[0] == kind
-                key = cursor.value() if there else None
-            if key is None:
-                break
-            self.drop(key)
-            dropped += 1
-        return dropped
-
-    def invalidated(self, depends: Iterable[Target]) -> int:
-        """The `seq` of the last invalidation of any of these; for `ALL`, of the last invalidation at all."""
-        return _invalidated(self.txn, self._dbs, depends, self.seq)
-
-    def invalidate(self, targets: Iterable[Target]) -> None:
-        self.seq += 1
-        invalid = self._dbs[b"invalid"]
-        for target in targets:
-            if target == ALL or self.txn.stat(invalid)["entries"] >= INVALIDATIONS:
-                self.txn.drop(invalid, delete=False)
-                self.floor = self.seq
-                break
-            self.txn.put(target_key(target), _NUMBER.pack(self.seq), db=invalid)
-
-
-def _counters(txn: Any, databases: Mapping[bytes, Any]) -> tuple[int, int, int, int]:
-    """seq, next order, next hold, floor."""
-    row = txn.get(b"n", db=databases[b"meta"])
-    return (1, 1, 1, 0) if row is None else _COUNTERS.unpack(row)
-
-
-def _sizes(txn: Any, databases: Mapping[bytes, Any], kind: int) -> Sizes:
-    row = txn.get(b"k" + bytes((kind,)), db=databases[b"meta"])
-    return Sizes(0, 0) if row is None else Sizes(*_SIZES.unpack(row))
-
-
-def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Target], seq: int) -> int:
-    """The number of the last invalidation of any of these; for `ALL`, `seq`."""
-    last = 0
-    for target in depends:
-        if target == ALL:
-            return seq
-        row = txn.get(target_key(target), db=databases[b"invalid"])
-        if row is not None:
-            last = max(last, _NUMBER.unpack(row)[0])
-    return last
-
-
-def target_key(target: Target) -> bytes:
-    """The key of a target. LMDB's keys are short, so long names with the same beginning are invalidated together."""
-    return target[:400]
-
-
-def _hold_prefix(target: Target) -> bytes:
-    return blake2b(target, digest_size=16).digest()

@@ -12,36 +12,36 @@ from typing import Any
 
 from hms_cache_proxy.cache import layout
 from hms_cache_proxy.cache.joiner import Joiner
-from hms_cache_proxy.cache.streams import Lease
+from hms_cache_proxy.cache.shared_transaction import SharedTransaction
 from hms_cache_proxy.errors import CacheError
 
 
 class SnapshotWalk:
     """A cursor that keeps its transaction open until it is closed."""
 
-    __slots__ = ("__weakref__", "_cursor", "_lease", "begun_ns")
+    __slots__ = ("__weakref__", "_cursor", "_transaction", "begun_ns")
 
-    def __init__(self, lease: Lease, cursor: Any, begun_ns: int) -> None:
-        lease.users += 1
-        self._lease: Lease | None = lease
+    def __init__(self, transaction: SharedTransaction, cursor: Any, begun_ns: int) -> None:
+        transaction.users += 1
+        self._transaction: SharedTransaction | None = transaction
         self._cursor = cursor
         self.begun_ns = begun_ns
 
     @property
     def holds(self) -> bool:
         """Whether it keeps a transaction open."""
-        return self._lease is not None
+        return self._transaction is not None
 
     def close(self) -> None:
         """Give everything up."""
-        if self._lease is not None:
+        if self._transaction is not None:
             self._cursor.close()
-            self._lease.release()
-            self._lease = None
+            self._transaction.release()
+            self._transaction = None
 
     def _held(self) -> None:
         """Raise CacheError if it is closed."""
-        if self._lease is None:
+        if self._transaction is None:
             raise CacheError("a search has kept a snapshot of the cache open for too long")
 
 
@@ -50,8 +50,8 @@ class NameWalk(SnapshotWalk):
 
     __slots__ = ("_cut", "_joiner", "_prefix")
 
-    def __init__(self, lease: Lease, joiner: Joiner, begun_ns: int) -> None:
-        super().__init__(lease, joiner.cursor(lease.txn), begun_ns)
+    def __init__(self, transaction: SharedTransaction, joiner: Joiner, begun_ns: int) -> None:
+        super().__init__(transaction, joiner.cursor(transaction.txn), begun_ns)
         self._joiner = joiner
         self._prefix = joiner.prefix
         self._cut = len(self._prefix)
@@ -106,8 +106,8 @@ class NameWalk(SnapshotWalk):
     def listing(self, after: bytes | None, most: int) -> list[bytes]:
         """Names in bytewise order, after `after`, at most `most`; also long names."""
         self._held()
-        assert self._lease is not None
-        return self._joiner.names(self._lease.txn, after, most)
+        assert self._transaction is not None
+        return self._joiner.names(self._transaction.txn, after, most)
 
     def _here(self, found: bool) -> bytes | None:
         if found:
@@ -122,9 +122,11 @@ class TableWalk(SnapshotWalk):
 
     __slots__ = ("_begin", "_cut", "_ended", "_rows")
 
-    def __init__(self, lease: Lease, cursor: Any, listing: bytes, begin: bytes, begun_ns: int) -> None:
+    def __init__(
+        self, transaction: SharedTransaction, cursor: Any, listing: bytes, begin: bytes, begun_ns: int
+    ) -> None:
         """`listing`: what the keys of its rows begin with; of these names, those that begin with `begin`."""
-        super().__init__(lease, cursor, begun_ns)
+        super().__init__(transaction, cursor, begun_ns)
         self._begin = listing + begin
         self._cut = len(listing)
         self._ended = False

@@ -264,8 +264,8 @@ class Cycle:
             if chunk and (reading.limits.admit or not self._garbage):  # else wait until garbage is collected
                 reading.queued(chunk)
             swept = self._swept(cached, work)
-            reading.again(key for key in swept if key[2])
-            reading.databases_again(key[:2] for key in swept if not key[2])
+            reading.compare_tables(key for key in swept if key[2])
+            reading.compare_databases(key[:2] for key in swept if not key[2])
             unmarked = self._marks(reading)
             reading.foreign_keys()
             reading.write_ids(affected, self._to_look_at(cached))

@@ -145,7 +145,7 @@ class StepReading:
         """Whether the table objects of this step have reached the limit."""
         return self._held_bytes > self.limits.object_bytes
 
-    def again(self, keys: Iterable[TableKey]) -> None:
+    def compare_tables(self, keys: Iterable[TableKey]) -> None:
         """Reads table objects that nothing names, and takes over those that differ from the cache."""
         wanted = [key for key in keys if key not in self._read]
         for key, record in (self._source.tables_of(wanted) if wanted else {}).items():
@@ -167,11 +167,11 @@ class StepReading:
                 self.changes.marks[target] = mark
         if self.changes.marks.get(DESCRIPTIONS) is not None:
             known = self._cached_databases()
-            if not self.databases_again(known) and not self.changes.databases:  # something was changed and changed back
+            if not self.compare_databases(known) and not self.changes.databases:  # one was changed and changed back
                 self.changes.touched |= {targets.database(*key) for key in known}
         return found is not None
 
-    def databases_again(self, keys: Iterable[DatabaseKey]) -> int:
+    def compare_databases(self, keys: Iterable[DatabaseKey]) -> int:
         """Reads databases that nothing names, and takes over those that differ from the cache; returns their number."""
         before = len(self.unlogged)
         wanted = sorted(set(keys) - self.changes.databases.keys())

@@ -1,12 +1,8 @@
 """The dispatcher: what to do with each request, in a worker that has a cache.
 
-Job: decide whether the cache or the metastore answers, and choose what a forwarded call does to fences, floors and kept
-replies (effects.py). Must not know: sockets, the follower's work. Owner: one per worker, on its loop.
-
-The metastore's reply to a read is learned only if the gate let the read through, its tables are loaded and have no
-privileges per partition, and the request proves what transactional tables need (proof.py). It is used after a step of
-the follower that began later than the reply arrived, if the versions of its dependencies are still what they were
-before the request left (cache/replies.py).
+Job: decide whether the cache or the metastore answers; answer reads from objects or with kept replies; choose what a
+forwarded call does to fences, floors and kept replies (effects.py; misses.py for reads). Must not know: sockets, the
+follower's work. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -20,10 +16,10 @@ from functools import partial
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel, ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.targets import ROLES, listed_by
+from hms_cache_proxy.cache.targets import listed_by, only_tables
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import LOOKS, STALE, Authorization, Gate, Reason, Rules
@@ -39,13 +35,14 @@ from hms_cache_proxy.wire.spec import Struct
 
 from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
-from .flights import LONGEST_NS, Flight
+from .hit_labels import HitLabels
 from .hot import HotPath, Sampled, Told
 from .hot_looks import HotLooks
 from .large import WHOLE_BYTES, decided
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, lasting, may_learn, members, of_members, parents, unlogged
+from .learnable import lasting, of_members
+from .misses import Misses
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
-from .proof import UNPROVED, LookNeeded, Proof, Rejected
+from .proof import LookNeeded, Proof, Rejected
 from .read_call import SEQID, ReadCall
 from .readers.base import Body, Context, Decline, DependsOnMore, Slices, Unfinished
 from .readers.column_arrays import Memory
@@ -56,11 +53,6 @@ from .write_id_reloads import WriteIdReloads
 HELD_EVENTS_BYTES = 8 << 20
 """HELD_WRITE_BYTES for lists of events; after a longer one, everything is fenced until the cache has caught up."""
 
-
-_USED_LATER = LOOKS | {Reason.FLOOR}
-_WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
-SHARED = "shared"
-"""The reason of a hit that shares the answer to another read's miss."""
 _CALL, _READ = MessageType.CALL, MethodKind.READ  # constants cost less than members of an enum
 
 
@@ -83,15 +75,12 @@ class Dispatcher:
         page, reader, fences = state.page, state.reader, state.fences
         self._reader = reader
         self._page = page
-        self._metrics = metrics
         self._by_name = config.list_order == "name"
         self._read_methods = declared_reads(config)
         self._transactional_reads = config.transactional_reads
         self._exact = config.consistency == "strict"
-        self._shares = config.consistency in ("eventual", "session")
         self._statistics = Memory(config.replies.statistics_bytes)
         self._indexes = KeyIndexes(config.replies.filter_index_bytes)
-        self._max_learned_bytes = config.replies.max_entry_bytes
         self._replies = ReplyCache(reader, config.replies.max_bytes, config.replies.max_entry_bytes)
         rules = Rules(
             config.consistency,
@@ -105,12 +94,13 @@ class Dispatcher:
         self._looks = Looks(page, wake)
         looks = self._exact or bool(config.peers) or config.transactional_reads == "strict"
         self._hot = HotPath(page, reader, self._replies, self._gate)
-        self._labels: dict[tuple[bytes, str], HitLabel] = {}
+        self._labels = HitLabels(metrics)
         self._reloads = WriteIdReloads()
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
         self._patience = self._shared.patience
+        self._misses = Misses(self._shared, self._gate, self._labels, self._reloads, self.moved, config)
         looking = HotLooks(self._hot, self._gate, self._looks, self._patience, ever=looks)
         self.hot, self.hot_wait = self._hot.answer, looking.wait
 
@@ -251,7 +241,7 @@ class Dispatcher:
             reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not _CALL):
             reason = Reason.ARGUMENTS
-        to_learn = complete and not answerable and self._used_later(reason, depends, session)
+        to_learn = complete and not answerable and self._misses.used_later(reason, depends, session)
         if reason is None or to_learn:
             try:
                 with self._reader.snapshot() as snapshot:
@@ -277,14 +267,7 @@ class Dispatcher:
                 self._looks.ask(time.monotonic_ns())
                 return Wait(seen, call.arrived_ns + patience_ns, told=True)
             self._patience.in_vain(session, began_ns, call.arrived_ns)
-        return self._missed(found, depends, reason)
-
-    def _used_later(self, reason: Reason | None, depends: tuple[bytes, ...], session: ClientSession) -> bool:
-        """Does only a later step hold this read back? The metastore's reply may be kept all the same: it is used only
-        after a later step."""
-        if reason in LOOKS:
-            reason = self._gate.held_back(depends, session.floors) or Reason.FLOOR
-        return reason is Reason.FLOOR
+        return self._misses.forward(found, depends, reason)
 
     def _kept(self, call: ReadCall) -> ReplyEntry | None:
         """The reply that is kept for a read, valid or not."""
@@ -330,68 +313,21 @@ class Dispatcher:
             if kept.by_look and not call.proof.current:
                 raise LookNeeded
             assert kept.label is not None, "every reply that is kept here has one"
-            reply = _whole(call.head(kept.label), kept.body)
+            reply = call.reply(kept.label, kept.body)
             return Serve(reply, kept.label.method, reason=STALE if call.stale else kept.label.reason)
         return self._learn(call, depends, snapshot, reason or Reason.NO_READER)
 
     def _learn(
         self, call: ReadCall, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
     ) -> Serve | Forward | Wait:
-        """Ask the metastore, and keep the reply if every change of it will be noticed; or share the answer to an equal
-        read."""
-        method = call.plan.method
+        """Ask the metastore, and keep the reply if that is right; or share the answer to an equal read."""
         if call.also or self._kept(call) is not None:
             depends = Dispatcher._looked_at(self, call)[0]  # only what it names
-        learnable = method.learn and (reason in LEARNABLE or reason in _USED_LATER)
-        if learnable and unlogged(snapshot, method.name):
-            reason, learnable = Reason.UNLOGGED, False
-        call.proof.current = True
-        reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
-        learnable = learnable and reason not in UNPROVED
-        more = members(snapshot, depends) if learnable and of_members(method, self._gate.authorization) else ()
-        if not learnable or more is None or not may_learn(snapshot, method.name, depends):
-            return self._missed(call.plan, depends, reason)
-        named = parents(snapshot, method.name, depends)
-        if named is None:
-            return self._missed(call.plan, depends, reason)
-        more += dropped_elsewhere(snapshot, method.name, depends) + named
-        if self._gate.authorization != "none":
-            more += (ROLES,)
-        depends = tuple(dict.fromkeys(depends + more))
-        versions = versions_of(snapshot, depends)
-        served, by_look = self._label(call, call.proof.relied_on), call.proof.by_look
-        shared = None if by_look else self._share(call, depends, versions)
-        if isinstance(shared, Serve | Wait):
-            return shared
-        read = effects.RelayedRead(
-            *(self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look),
-            lasting=lasting(method, self._gate.authorization, depends),
-        )
-        pending = self._showing(read, call, snapshot)
-        return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
+        return self._misses.learn(call, depends, snapshot, reason, self._watched)
 
-    def _showing(self, read: effects.RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
+    def _watched(self, read: effects.RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
         """What is told of a read whose reply is to be kept."""
         return read
-
-    def _share(
-        self, call: ReadCall, depends: tuple[bytes, ...], versions: tuple[int, ...]
-    ) -> Serve | Wait | Flight | None:
-        """The answer to an equal read, or a Wait for it; else the flight that this read begins; None if its answer is
-        not shared."""
-        if not self._shares or self._gate.must_look() is not None:
-            return None
-        flights, session, now_ns = self._shared.flights, call.session, time.monotonic_ns()
-        flight = flights.of(call.key, depends, versions, session.floors)
-        if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
-            return Wait(self.moved(), call.arrived_ns + LONGEST_NS) if call.patient else None
-        if flight is None or call.arrived_ns > flight.landed_ns:
-            return flights.begin(call.key, depends, versions, now_ns)
-        if flight.body is None:
-            return None
-        self._shared.shown(session, depends, now_ns)
-        label = self._label(call, SHARED)
-        return Serve(_whole(call.head(label), flight.body), label.method, reason=SHARED)
 
     def _answer(
         self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
@@ -440,17 +376,17 @@ class Dispatcher:
         return decision
 
     def _serve(self, call: ReadCall, body: Body, depends: tuple[bytes, ...], seq: int) -> Decision:
-        label = self._label(call, call.proof.relied_on)
-        head, reason = call.head(label), STALE if call.stale else label.reason
+        label = self._labels.of(call, call.proof.relied_on)
+        reason = STALE if call.stale else label.reason
         if call.proof.other_list and self._reloads.due(depends):
-            self._shared.reload(_tables(depends))
+            self._shared.reload(only_tables(depends))
         if isinstance(body, Slices):
-            return Serve(_chunks(head, body), label.method, reason=reason)
+            return Serve(_chunks(call.head(label), body), label.method, reason=reason)
         verdicts = () if call.judged is None else call.judged.verdicts
         entry = ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look, verdicts=verdicts)
         entry.lasting = lasting(call.plan.method, self._gate.authorization, depends)
         self._replies.put(call.key, entry)
-        return Serve(_whole(head, body), label.method, reason=reason)
+        return Serve(call.reply(label, body), label.method, reason=reason)
 
     def _reject(self, call: ReadCall, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """Refuse the read (`transactional_reads = "reject"`) with an exception that the method declares."""
@@ -459,38 +395,9 @@ class Dispatcher:
         try:
             body = context.error("MetaException", rejected.message)
         except (Decline, StopIteration):
-            return self._missed(call.plan, EVERYTHING, Reason.NO_WRITE_ID)
+            return self._misses.forward(call.plan, EVERYTHING, Reason.NO_WRITE_ID)
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
-
-    def _label(self, call: ReadCall, reason: str) -> HitLabel:
-        """The header and the counters of a method's hits, for each reason."""
-        name = call.header.name
-        label = self._labels.get((name, reason))
-        if label is None:
-            head, method = message_header(name, MessageType.REPLY, 0)[:-SEQID], call.plan.method.name
-            label = self._labels[name, reason] = HitLabel(
-                head, self._metrics.slot(method, "hit", reason), method, reason
-            )
-        return label
-
-    def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
-        method = found.method
-        if reason is Reason.FOREIGN_KEYS:
-            depends = EVERYTHING  # the reply names tables that the request does not
-        cached = method.reads or method.learn
-        asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._reloads.due(depends)))
-        ticket = _tables(depends) if asks else ()
-        pending = effects.RelayedRead(self._shared, depends, ticket)
-        return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
-
-
-def _tables(depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    return tuple(target for target in depends if target[:1] == b"t")
-
-
-def _whole(head: bytes, body: bytes) -> bytes | tuple[bytes, bytes]:
-    return (head, body) if len(body) > LARGE_BYTES else head + body
 
 
 def _chunks(head: bytes, body: Slices) -> Iterator[bytes]:

@@ -137,8 +137,8 @@ class LearnedDispatcher(Dispatcher):
         assert call.judged is not None
         method, versions = call.plan.method.name, call.judged.versions
         if len(expected) > MOST_COMPARED_BYTES:
-            return self._missed(call.plan, depends, Reason.VERDICT)
-        shared = self._share(call, depends, versions) if versions else None
+            return self._misses.forward(call.plan, depends, Reason.VERDICT)
+        shared = self._misses.share(call, depends, versions) if versions else None
         if isinstance(shared, Serve | Wait):
             return shared
         read = RelayedRead(self._shared, depends)
@@ -151,7 +151,7 @@ class LearnedDispatcher(Dispatcher):
     ) -> Serve | Forward | Wait:
         return super()._learn(call, objects(depends), snapshot, reason)
 
-    def _showing(self, read: RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
+    def _watched(self, read: RelayedRead, call: ReadCall, snapshot: CacheSnapshot) -> Pending:
         assert call.judged is not None
         return CheckedRead(read, read.method, self._verdicts, call.judged.asked, snapshot.seq)
 

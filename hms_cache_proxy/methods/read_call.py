@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.cache.replies import HitLabel
+from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.message import Header
@@ -43,6 +43,11 @@ class ReadCall(NamedTuple):
         """The header of its reply."""
         body = self.header.body
         return label.head + self.message[body - SEQID : body]
+
+    def reply(self, label: HitLabel, body: bytes) -> bytes | tuple[bytes, bytes]:
+        """Its whole reply; a long body is a piece of its own, and is not copied."""
+        head = self.head(label)
+        return (head, body) if len(body) > LARGE_BYTES else head + body
 
     def proved(self) -> Proof:
         """The proof; reads it from the request if that has not been done yet."""

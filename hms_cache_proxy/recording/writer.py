@@ -52,7 +52,7 @@ class Writer:
         self._taken_ms = _now_ms()
         self._said: set[str] = set()
         self.active = header.state is RecordingState.OPEN
-        self._heed_time()
+        self._stop_if_over()
 
     def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:
         """Queue the result of a call; `kind` is the type of its reply. A result after the set time is left out, even if
@@ -93,7 +93,7 @@ class Writer:
             self._append(waiting)
         if self.active:
             self._learn()
-        self._heed_time()
+        self._stop_if_over()
 
     def close(self) -> None:
         """Write the queue and close the file."""
@@ -128,7 +128,7 @@ class Writer:
     def _is_over(self, now_ms: int) -> bool:
         return 0 < self._until_ms <= now_ms
 
-    def _heed_time(self) -> None:
+    def _stop_if_over(self) -> None:
         """Stop at the set time, after everything from before it was taken."""
         if self.active and self._is_over(self._taken_ms):
             self._stop("record_for is over")

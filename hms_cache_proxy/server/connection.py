@@ -1,7 +1,8 @@
 """The logic of one client connection: turns events into commands for the driver.
 
-Job: requests one at a time and in order, each answered here or relayed; back-pressure, limits, idle time, drain. Pure:
-each method is an event (with the time in ns) and returns commands, in order. Must not know: sockets, loop, clock.
+Job: requests one at a time and in order, each answered here (own_replies.py) or relayed (exchange.py); back-pressure,
+limits, idle time, drain. Pure: each method is an event (with the time in ns) and returns commands, in order. Must not
+know: sockets, loop, clock.
 
 Invariants
 - A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
@@ -13,9 +14,7 @@ Invariants
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from hms_cache_proxy.errors import CacheError, LimitError, WireError
+from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.metrics import UpstreamFailure
 from hms_cache_proxy.security.mechanism import Admitted
@@ -39,7 +38,6 @@ from hms_cache_proxy.server.commands import (
     Await,
     Close,
     Command,
-    Observe,
     ReadingUpstream,
     Send,
     SetReading,
@@ -49,10 +47,11 @@ from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
+from hms_cache_proxy.server.own_replies import OwnReplies
+from hms_cache_proxy.server.reply_ending import MustClose, ReplyEnding
+from hms_cache_proxy.server.upstream_states import Closed, Idle
 from hms_cache_proxy.upstream.endpoints import Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import calls_of, naming
-from hms_cache_proxy.wire.message import ApplicationError, exception_message
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # from one packet, before other connections have their turn
@@ -84,6 +83,7 @@ class ClientConnection:
         self._settings = settings
         self._commands: list[Command] = []
         self._inbox, self._outbox = self._boxes()
+        self._own = OwnReplies(self._commands, self._outbox)
         self._state: ClientState = LISTENING
         self._cold = False  # the next request has been tried on the hot path already
         self._reading, self._draining = True, False
@@ -187,17 +187,17 @@ class ClientConnection:
 
     def upstream_opened(self, now_ns: int) -> list[Command]:
         """The connection that OpenUpstream asked for is open."""
-        self._heed(self._exchange.opened(now_ns), now_ns)
+        self._handle_ending(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int, why: Unopened = "refused") -> list[Command]:
         """The connection that OpenUpstream wanted was not opened."""
-        self._heed(self._exchange.refused(detail, why), now_ns)
+        self._handle_ending(self._exchange.refused(detail, why), now_ns)
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:
         """The limit of upstream connections left no place for the connection that OpenUpstream asked for."""
-        self._heed(self._exchange.busy(detail), now_ns)
+        self._handle_ending(self._exchange.busy(detail), now_ns)
         return self._settle(now_ns)
 
     def release_upstream(self, now_ns: int) -> list[Command]:
@@ -207,14 +207,14 @@ class ClientConnection:
 
     def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
         """Bytes from the metastore."""
-        self._heed(self._exchange.received(data, now_ns), now_ns)
+        self._handle_ending(self._exchange.received(data, now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_lost(
         self, detail: str, now_ns: int, kind: UpstreamFailure = "closed", *, orderly: bool = False
     ) -> list[Command]:
         """The metastore closed the connection (`orderly`), or it broke, or was ended because of what it sent."""
-        self._heed(self._exchange.lost(kind, detail, now_ns, orderly=orderly), now_ns)
+        self._handle_ending(self._exchange.lost(kind, detail, now_ns, orderly=orderly), now_ns)
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:
@@ -235,7 +235,7 @@ class ClientConnection:
         """Another turn of the loop, as Again asked for."""
         state = self._state
         if isinstance(state, Serving):
-            self._next_slice(state, now_ns)
+            self._handle_ending(self._own.next_slice(state), now_ns)
         elif isinstance(state, Working):
             self._work_on(state, now_ns)
         elif not isinstance(state, Over):
@@ -262,7 +262,7 @@ class ClientConnection:
         elif isinstance(self._state, WaitingForPeers):
             request, forward = self._state.request, self._state.forward
             self._state = RELAYING
-            self._heed(self._exchange.start(request, forward, now_ns), now_ns)
+            self._handle_ending(self._exchange.start(request, forward, now_ns), now_ns)
         return self._settle(now_ns)
 
     def _take_back(self) -> None:
@@ -294,9 +294,9 @@ class ClientConnection:
         blocked = self._outbox.blocked or self._outbox.busy
         if exchange.waiting and not (exchange.replying and blocked):
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
-                self._heed(exchange.timed_out(now_ns), now_ns)
+                self._handle_ending(exchange.timed_out(now_ns), now_ns)
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
-                self._heed(exchange.overdue(now_ns), now_ns)
+                self._handle_ending(exchange.overdue(now_ns), now_ns)
         elif self._outbox.waits and now_ns - self.last_ns > PATIENCE_NS:
             self._close(
                 Why.LIMIT, "its client does not read, and there is no room for the rest of the reply", "spool_bytes"
@@ -365,8 +365,8 @@ class ClientConnection:
         if self._ended or (self._draining and self._inbox.empty):
             self._close(Why.FINISHED)
 
-    def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
-        """Handle the end of a relayed request; None: it continues."""
+    def _handle_ending(self, ending: ReplyEnding | None, now_ns: int) -> None:
+        """Handle the end of a request; None: it continues."""
         if isinstance(ending, MustClose):
             self._close(ending.why, ending.detail)
         elif ending is not None:
@@ -395,9 +395,9 @@ class ClientConnection:
         decision = self._decider.decide(
             self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
         )
-        self._heed_decision(decision, request, now_ns, arrived_ns)
+        self._handle_decision(decision, request, now_ns, arrived_ns)
 
-    def _heed_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
+    def _handle_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):
             self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
             self._commands.append(Await(decision))
@@ -413,7 +413,7 @@ class ClientConnection:
             self._commands.append(Again())
             return
         self._state = LISTENING
-        self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
+        self._handle_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         self._outbox.for_write, self._outbox.head = decision.outcome == "write", b""
@@ -424,48 +424,14 @@ class ClientConnection:
                 self._commands.append(AskPeers(asked))
                 return
             self._state = RELAYING
-            self._heed(self._exchange.start(request, decision, now_ns), now_ns)
+            self._handle_ending(self._exchange.start(request, decision, now_ns), now_ns)
             return
         assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
         request.close()
-        chunks = decision.chunks
-        if isinstance(chunks, bytes | tuple):
-            self._outbox.whole(*((chunks,) if isinstance(chunks, bytes) else chunks))
-            self._observe(decision, request, arrived_ns)
-            return
-        state = self._state = Serving(request, arrived_ns, decision, chunks)
-        self._outbox.begin()
-        self._next_slice(state, now_ns)
-
-    def _next_slice(self, state: Serving, now_ns: int) -> None:
-        try:
-            if not self._outbox.make_room():
-                return
-            part = next(state.slices, None)
-            if part is not None:
-                self._outbox.write(part)
-                self._commands.append(Again())
-                return
-        except (CacheError, LimitError) as error:
-            self._break_off(state, error, now_ns)
-            return
-        self._outbox.end()
-        self._observe(state.serve, state.request, state.arrived_ns)
-        self._finished(now_ns)
-
-    def _break_off(self, state: Serving, error: CacheError | LimitError, now_ns: int) -> None:
-        """A reply cannot be finished: if none of it was sent yet, an exception replaces it."""
-        problem, reason = str(error), error.limit if isinstance(error, LimitError) else "cache"
-        request, failed = state.request, replace(state.serve, outcome="error", reason=reason)
-        if self._outbox.passed_on:
-            self._observe(failed, request, state.arrived_ns)
-            self._close(Why.CACHE, problem)
-            return
-        self._outbox.drop()
-        name, seqid = request.header.name, request.header.seqid
-        self._outbox.whole(exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, problem))
-        self._observe(failed, request, state.arrived_ns)
-        self._finished(now_ns)
+        serving = self._own.begin(decision, request, arrived_ns)
+        if serving is not None:
+            self._state = serving
+            self._handle_ending(self._own.next_slice(serving), now_ns)
 
     def _finished(self, now_ns: int) -> None:
         """The request is over."""
@@ -474,10 +440,6 @@ class ClientConnection:
         if self._gone:
             self._state = Over()
             self._exchange.abort()
-
-    def _observe(self, serve: Serve, request: Request, began_ns: int) -> None:
-        what = serve.label, serve.outcome, serve.reason, began_ns, self._outbox.size, request
-        self._commands.append(Observe(*what, reply=self._outbox.head))
 
     # the end
 

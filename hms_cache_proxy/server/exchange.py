@@ -1,21 +1,16 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
-Job: choose and open the upstream connection, repeat the session calls on it, send the request, pass the reply on as it
-arrives, and decide what a failure means. Pure: events come in, and commands are appended to the owner's list. An event
-that ends the request returns how it ended. Must not know sockets or the clock.
+Job: reach a metastore (reaching.py), send the request, and pass the reply on as it arrives. Pure: events come in, and
+commands are appended to the owner's list. An event that ends the request returns how it ended. Must not know: sockets,
+the clock, what a failure means for the request (upstream_failures.py).
 
 Invariants
 - `state` (upstream_states.py) is everything that is known about the connection and the request on it.
 - `sending` is called before the first byte is sent, and `reply_began` before any byte of the reply is passed on. A held
   reply is passed on after `reply_done`.
-- A request is sent again only if it is a read and no byte of a reply has arrived: once, or once to each other
-  metastore.
 - While a call waits, its metastore is probed. If the metastore does not answer and another does, a read continues at
   the other; a write that was sent waits for its end.
 - A reply must have the name and the seqid of its request; otherwise it is the answer to another call.
-- A failure before the first byte of the reply becomes a TApplicationException, and the client's connection stays
-  usable. A failure after it closes the client's connection. If a metastore closes its connection instead of answering
-  (as Hive does for some requests), the client's connection is closed too: that is the metastore's answer.
 Owner: one ClientConnection.
 """
 
@@ -38,39 +33,42 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.reply import Reply
+from hms_cache_proxy.server.reaching import Reached, Reaching, ReachingStep, SessionRefused
+from hms_cache_proxy.server.reply import REPLY_LIMITS, Reply
+from hms_cache_proxy.server.reply_ending import FINISHED, Finished, MustClose, ReplyEnding
+from hms_cache_proxy.server.upstream_failures import (
+    INSTEAD_OF_A_REPLY,
+    closes_client,
+    ending_of,
+    may_ask_again,
+    may_give_up,
+    was_sent,
+)
 from hms_cache_proxy.server.upstream_states import (
     CLOSED,
-    ENDINGS,
-    FINISHED,
     Answering,
     Asking,
     Closed,
-    Finished,
     Idle,
-    MustClose,
     Opening,
     Questioning,
     RelayedCall,
     Replaying,
-    ReplyEnding,
     Replying,
     Sent,
     Streaming,
     UpstreamState,
     lacks_method,
     observed,
-    was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints, Unopened
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
 from hms_cache_proxy.upstream.silence import hangs
-from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
+from hms_cache_proxy.wire.message import ApplicationError, MessageType, exception_message
 
 # A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 _EXCEPTION = MessageType.EXCEPTION
-REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # replies of metastores are trusted
 
 
 class Exchange:
@@ -96,7 +94,7 @@ class Exchange:
         self.state: UpstreamState = CLOSED
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
-        self._opened_for: bytes | None = None  # whom the connection itself names
+        self._reaching = Reaching(session, endpoints, calls, memory)
 
     @property
     def waiting(self) -> bool:
@@ -115,10 +113,10 @@ class Exchange:
         call = RelayedCall(request, forward, now_ns, forward.ask)
         self.progress_ns = now_ns
         self._outbox.size = 0
-        idle = self.state if isinstance(self.state, Idle) else None
-        elsewhere = idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint)
-        if elsewhere or (idle is not None and self._opened_for != self._endpoints.named(self._session.identity)):
-            self._close_link()
+        if isinstance(self.state, Idle):
+            elsewhere = request.header.name != GOODBYE and self._reaching.better_elsewhere(self.state.endpoint)
+            if elsewhere or self._reaching.names_another:
+                self._close_link()
         if forward.offline is not None and self._endpoints.all_sick:
             return self._answer_offline(call, forward.offline)
         if isinstance(self.state, Idle):
@@ -132,8 +130,7 @@ class Exchange:
         state = self.state
         assert isinstance(state, Opening)
         self.progress_ns = now_ns
-        self._opened_for = self._endpoints.named(self._session.identity)
-        return self._replay(state, 0)
+        return self._go_on(self._reaching.opened(state))
 
     def refused(self, detail: str, why: Unopened) -> ReplyEnding | None:
         """The connection to the endpoint could not be opened."""
@@ -141,7 +138,7 @@ class Exchange:
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
         self._endpoints.unopened(state.endpoint, detail, why)
-        return self._open_another(state, detail)
+        return self._go_on(self._reaching.failed(state, detail))
 
     def busy(self, detail: str) -> ReplyEnding:
         """The limit of upstream connections left no place for a connection to the endpoint."""
@@ -166,7 +163,8 @@ class Exchange:
             if isinstance(state, Questioning):
                 return self._take_answer(state, data, now_ns)
             if isinstance(state, Replaying):
-                return self._take_replayed(state, data)
+                step = self._reaching.received(state, data)
+                return None if step is None else self._go_on(step)
             raise WireError("the metastore sent bytes without a request")
         except WireError as error:
             if isinstance(error, LimitError) and error.limit == "spool_bytes" and isinstance(self.state, Sent):
@@ -193,19 +191,18 @@ class Exchange:
         if offline is not None and self._endpoints.all_sick:
             self._trouble("timeout", state.endpoint.problem)
             return self._answer_offline(state.call, offline)  # its effect, if any, ends with the connection
-        if not self._better_elsewhere(state.endpoint):
+        if not self._reaching.better_elsewhere(state.endpoint):
             return self._give_up(state, now_ns)
         if isinstance(state, Replaying):
             return self._lose("timeout", state.endpoint.problem, now_ns)
-        if not self._may_ask_again(state):
+        if not may_ask_again(state, len(self._endpoints.all)):
             return None
         self._trouble("timeout", state.endpoint.problem)
         return self._ask_again(state)
 
     def _give_up(self, state: Replaying | Sent, now_ns: int) -> ReplyEnding | None:
-        """The only metastore hangs. End a call that changes nothing or was not sent."""
-        harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
-        if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
+        """There is no other metastore. If this one hangs, end a call that may end without its word."""
+        if not may_give_up(state) or not hangs(state.endpoint, self.progress_ns, now_ns):
             return None
         self._trouble("timeout", state.endpoint.problem)
         return self._fail(state.call, "upstream_timeout", f"{state.endpoint.uri} hangs: {state.endpoint.problem}")
@@ -241,17 +238,7 @@ class Exchange:
         self._close_link()
         state.call.forward.pending.failed(was_sent(state.call, state))
 
-    # opening
-
-    def _better_elsewhere(self, endpoint: Endpoint) -> bool:
-        """Does this endpoint not answer, while another does at which this client's session can begin?"""
-        return endpoint.sick and self.calls.complete and self._endpoints.other_than(endpoint)
-
-    def _may_ask_again(self, state: Sent) -> bool:
-        """May the request be sent again? It changes nothing, no byte of a reply has arrived, a metastore is left."""
-        attempts, forward = max(2, len(self._endpoints.all)), state.call.forward
-        harmless = forward.retry or forward.offline is not None  # the effect of set_ugi ends with its connection
-        return harmless and not state.reply.seen and state.call.attempt < attempts
+    # on the way to a metastore
 
     def _ask_again(self, state: Sent) -> ReplyEnding | None:
         self._close_link()
@@ -263,20 +250,27 @@ class Exchange:
             call.request.close()
             call.forward.pending.failed(call.attempt > 1)
             return MustClose(Why.SESSION, self.calls.problem)
-        candidates = tuple(self._endpoints.candidates(last=last))
-        if not candidates:
-            call.problem = self._endpoints.problems
-        return self._open_next(call, candidates)
+        return self._go_on(self._reaching.begin(call, last))
 
-    def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> ReplyEnding | None:
-        if not candidates:
-            self.state = CLOSED
-            if call.forward.offline is not None:
-                return self._answer_offline(call, call.forward.offline)
-            return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
-        self.state = Opening(call, candidates[0], candidates[1:])
-        self._commands.append(OpenUpstream(candidates[0]))
-        return None
+    def _go_on(self, step: ReachingStep) -> ReplyEnding | None:
+        """The next step on the way to a metastore, or its end."""
+        if isinstance(step, Reached):
+            return self._ask(step.call, step.endpoint)
+        if isinstance(step, Opening):
+            self.state = step
+            self._commands.append(OpenUpstream(step.endpoint))
+            return None
+        if isinstance(step, Replaying):
+            self.state = step
+            self._commands.append(SendUpstream(step.message))
+            return None
+        if isinstance(step, SessionRefused):
+            self.abort()
+            return MustClose(Why.SESSION, "the metastore refuses a session call that it accepted before")
+        self.state, call = CLOSED, step.call
+        if call.forward.offline is not None:
+            return self._answer_offline(call, call.forward.offline)
+        return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
 
     def _answer_offline(self, call: RelayedCall, reply: bytes) -> ReplyEnding:
         """No metastore answers: answer the session call here, and make it on the next connection."""
@@ -286,31 +280,6 @@ class Exchange:
         call.forward.pending.reply_done(self._session, reply, self.progress_ns)
         self._outbox.whole(reply)
         return self._over(call, call.forward.outcome, "outage")
-
-    def _open_another(self, state: Opening | Replaying, detail: str) -> ReplyEnding | None:
-        call = state.call
-        call.problem = "; ".join(filter(None, (call.problem, f"{state.endpoint.uri}: {detail}")))
-        return self._open_next(call, state.others)
-
-    def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
-        """Repeat the session calls from this position on, then send the request."""
-        if position == len(self.calls.messages):
-            return self._ask(state.call, state.endpoint)
-        header, message = self.calls.messages[position]
-        reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, self._memory, must=True)
-        self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
-        self._commands.append(SendUpstream(message))
-        return None
-
-    def _take_replayed(self, state: Replaying, data: bytes) -> ReplyEnding | None:
-        reply = state.reply
-        reply.take(data)
-        if not reply.complete:
-            return None
-        if reply.extra or reply.held is None or not succeeded(reply.held):
-            self.abort()
-            return MustClose(Why.SESSION, "the metastore refuses a session call that it accepted before")
-        return self._replay(state, state.position + 1)
 
     # asking
 
@@ -444,21 +413,20 @@ class Exchange:
     def _lose(self, kind: UpstreamFailure, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
         state = self.state
         self._trouble(kind, detail)
-        if kind in ("closed", "status") and isinstance(state, Replaying | Sent):
+        if kind in INSTEAD_OF_A_REPLY and isinstance(state, Replaying | Sent):
             self._endpoints.suspect(state.endpoint)
         if isinstance(state, Replaying):
             self._close_link()
-            return self._open_another(state, detail)
+            return self._go_on(self._reaching.failed(state, detail))
         if not isinstance(state, Sent):
             assert not isinstance(state, Opening), "heard from a connection that is not there"
             self._close_link()
             return None
         call, seen = state.call, state.reply.seen
-        if kind in ("closed", "status") and call.forward.retry and self._may_ask_again(state):
+        if kind in INSTEAD_OF_A_REPLY and call.forward.retry and may_ask_again(state, len(self._endpoints.all)):
             return self._ask_again(state)
-        reason, text = ENDINGS[kind]
-        text, sent = f"{state.endpoint.uri} {text}: {detail}", kind != "refused"
-        return self._fail(call, reason, text, close=orderly and not seen, sent=sent)
+        reason, text = ending_of(kind, state.endpoint.uri, detail)
+        return self._fail(call, reason, text, close=orderly and not seen, sent=kind != "refused")
 
     def _fail(
         self, call: RelayedCall, reason: str, text: str, *, close: bool = False, sent: bool = True
@@ -470,10 +438,9 @@ class Exchange:
         if not isinstance(state, Closed):
             self._close_link()
         forward.pending.failed(sent)
-        if close or (isinstance(state, Streaming) and self._outbox.passed_on) or (forward.replay and sent):
+        if close or closes_client(call, state, sent=sent, passed_on=self._outbox.passed_on):
             self._observe(call, "error", reason)
             request.close()
-            # After a session call of unknown outcome, the client's identity is unknown.
             return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
         if request.answered and not call.discarded:

@@ -27,7 +27,7 @@ from hms_cache_proxy.server.http_inbox import HttpInbox
 from hms_cache_proxy.server.http_outbox import HttpOutbox
 from hms_cache_proxy.server.inbox import Inbox, Request
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.upstream_states import MustClose, ReplyEnding
+from hms_cache_proxy.server.reply_ending import MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.http import Head, HttpError, refusal
 from hms_cache_proxy.wire.message import ApplicationError, Header, exception_message
@@ -144,9 +144,9 @@ class HttpConnection(ClientConnection):
         self.session.relay_for_good = False
         self._commands.append(LoggedIn(sender.user, sender.how))
 
-    def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
+    def _handle_ending(self, ending: ReplyEnding | None, now_ns: int) -> None:
         if not isinstance(ending, MustClose) or self._http_outbox.answered or self._gone:
-            super()._heed(ending, now_ns)
+            super()._handle_ending(ending, now_ns)
             return
         asked, sender = self._asked, self._sender
         assert asked is not None and sender is not None, "a request was under way"

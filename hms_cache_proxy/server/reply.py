@@ -16,6 +16,7 @@ from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
 
 SMALL_BYTES = 64 << 10  # so much is not counted
+REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # replies of metastores are trusted
 
 _EXCEPTION = MessageType.EXCEPTION
 _FROM_METASTORES = (MessageType.REPLY, _EXCEPTION)

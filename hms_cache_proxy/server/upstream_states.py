@@ -1,6 +1,7 @@
 """The states of a client's upstream connection, and of the request on it.
 
-Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next:
+Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next, as `reaching.py`
+says until a metastore is reached:
 
     Closed -> Opening -> (Replaying ->) Questioning | Asking -> Replying (-> Streaming) -> Idle -> Questioning | Asking
 
@@ -15,8 +16,8 @@ from typing import Final
 
 from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.methods.reply_contents import Said, said
-from hms_cache_proxy.metrics import Outcome, UpstreamFailure
-from hms_cache_proxy.server.commands import Observe, Why
+from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
@@ -70,12 +71,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """The session call at `position` has been sent."""
+    """The session call at `position`, which is `message`, has been sent."""
 
     call: RelayedCall
     endpoint: Endpoint
     others: tuple[Endpoint, ...]
     position: int
+    message: bytes
     reply: Reply
 
 
@@ -131,43 +133,12 @@ UpstreamState = Closed | Idle | Opening | Replaying | Sent
 CLOSED: Final = Closed()
 
 
-def was_sent(call: RelayedCall, state: UpstreamState) -> bool:
-    """May a metastore have begun to execute the call?"""
-    return call.attempt > 1 or isinstance(state, Sent)
-
-
 def lacks_method(state: Asking) -> bool:
     """Does the whole reply say, for the first time, that the metastore lacks the method?"""
     reply = state.reply
     if state.last or not is_bridged(state.call.request.header):
         return False
     return said(reply.held) is Said.UNKNOWN_METHOD
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The request has ended; the client has its answer, unless it is gone or expects none."""
-
-
-@dataclass(frozen=True, slots=True)
-class MustClose:
-    """The request has ended, and the client's connection has to be closed."""
-
-    why: Why
-    detail: str
-
-
-FINISHED: Final = Finished()
-ReplyEnding = Finished | MustClose
-
-ENDINGS: Final[dict[UpstreamFailure, tuple[str, str]]] = {
-    "closed": ("upstream_lost", "closed the connection; it is not known whether the call was done"),
-    "timeout": ("upstream_timeout", "did not answer; it is not known whether the call was done"),
-    "protocol": ("upstream_protocol", "broke the protocol; it is not known whether the call was done"),
-    "status": ("upstream_status", "did not answer with a reply; it is not known whether the call was done"),
-    "refused": ("upstream_refused", "refuses the call, which was not done"),
-}
-"""How calls end that have been sent: the reason, and what the client is told."""
 
 
 def observed(call: RelayedCall, outcome: Outcome, reason: str, outbox: Outbox, heard_ns: int) -> Observe:

@@ -1,8 +1,8 @@
 """A worker process: accepts, serves, drains.
 
-Job: `run` builds what the connections share, accepts from the listening socket together with the other workers
-(acceptor.py), and drains on SIGTERM: no new connections; running calls may take up to `drain_timeout_s`; the rest are
-aborted. Owner: the process.
+Job: `run` has what the connections share made (worker_parts.py), accepts from the listening socket together with the
+other workers (acceptor.py), does what is due now and then, and drains on SIGTERM: no new connections; running calls may
+take up to `drain_timeout_s`; the rest are aborted. Owner: the process.
 """
 
 from __future__ import annotations
@@ -17,62 +17,44 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvloop
 
-from hms_cache_proxy.budget import Budget, Budgets
-from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.budget import Budgets
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.streams import HOLD_NS
-from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.config.security import offers_http, offers_tls, passes_logins, wants_login
-from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.config.security import offers_http, offers_tls, wants_login
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.capabilities import CapableDecider
-from hms_cache_proxy.methods.decision import Decider
-from hms_cache_proxy.methods.dispatch import SharedState
 from hms_cache_proxy.methods.hot import Sampled
-from hms_cache_proxy.methods.learned import dispatcher
-from hms_cache_proxy.methods.logins import LoginDecider
-from hms_cache_proxy.methods.plan import declared_reads
-from hms_cache_proxy.methods.protection import ProtectedDecider
-from hms_cache_proxy.methods.relay import RelayDispatcher
-from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
-from hms_cache_proxy.methods.ttl.switch import Switch
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.peers.terms import fleet_times
 from hms_cache_proxy.recording import writer as recording
-from hms_cache_proxy.recording.recorder import Recorder
-from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
 from hms_cache_proxy.security import tls
-from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server import traces
 from hms_cache_proxy.server.acceptor import Acceptor
-from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.audit_log import AuditLog
-from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.hub import Allowed, Hub
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.line_log import LineLog
-from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
-from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.sasl_service import SaslService
-from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.tops import Tops
-from hms_cache_proxy.server.turns import Turns
-from hms_cache_proxy.server.waker import Waker
-from hms_cache_proxy.upstream.delegation import Delegation
+from hms_cache_proxy.server.worker_parts import (
+    Opened,
+    OpenedCache,
+    OpenedTtl,
+    budgets_of,
+    decider_of,
+    endpoints_of,
+    hub_of,
+    keep_logs,
+)
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
-from hms_cache_proxy.wire.message import MessageLimits
 
 if TYPE_CHECKING:
     from hms_cache_proxy.server.http_service import HttpService
@@ -81,8 +63,6 @@ SPARE_DESCRIPTORS = 200
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGE_BLOCK_BYTES = 4 << 20
 FREE_HEAP_BYTES = 8 << 20  # of freed memory that the heap keeps at its end
-NO_STORE = "no_store"  # the reason of relayed calls where there is nothing to follow
-TEND_INTERVAL_S = HOLD_NS / 4e9
 SETTLE_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 1.0  # the precision of time-outs
 
@@ -95,137 +75,30 @@ def run(config: Config, index: int, listener: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
-    in_turn = config.upstream_options.choice == "round_robin"
-    budgets, towards = _budgets(config), towards_metastores(config)
-    endpoints = Endpoints(config.upstream, towards, in_turn=in_turn)
-    if towards.logins is not None and config.security.upstream_identity == "delegate":
-        endpoints.act_for_users(Delegation(towards, config.upstream_options.connect_timeout_s))
-    cache: _Cache | None = None
-    ttl: _Ttl | None = None
+    budgets, endpoints = budgets_of(config), endpoints_of(config)
+    cache: OpenedCache | None = None
+    ttl: OpenedTtl | None = None
     if suspension is not None and config.source != "none":
-        cache = _Cache(config, index, metrics, suspension, budgets.memory)
+        cache = OpenedCache(config, index, metrics, suspension, budgets.memory)
     if suspension is not None and config.ttl.enabled:
-        ttl = _Ttl(config, metrics, endpoints, suspension, budgets.memory)
+        ttl = OpenedTtl(config, metrics, endpoints, suspension, budgets.memory)
     sasl = SaslService(config) if wants_login(config.security) else None
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
+    opened = Opened(cache, ttl, writer, sasl)
     try:
-        decider = _capable(config, _decider(config, cache, ttl))
-        recorded = _logged_in(config, sasl, decider if writer is None else Recorder(decider, writer))
-        protected = _protected(config, recorded)
-        if cache is not None:
-            protected.forget = cache.dispatcher.forget
+        decider = decider_of(config, opened)
         rules = [] if sasl is None else [sasl.use]
-        settings = FollowedSettings(config, lambda now: protected.apply(now.protection), *rules)
+        settings = FollowedSettings(config, lambda now: decider.apply(now.protection), *rules)
         member = Member(StatePage(paths.state(config)), index, config.workers)
-        hub = _hub(config, protected, endpoints, member, metrics, budgets)
-        hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
-        hub.audit_log = _audit_log(config, index, metrics)
-        hub.traces = traces.opened(config, index, metrics)
+        hub = hub_of(config, decider, endpoints, member, metrics, budgets)
         hits = deque[Sampled]() if cache is None else cache.dispatcher.samples
-        hub.tops = Tops(paths.tops(config, index), hits, users=config.admin.show_users)
-        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer, sasl)))
+        keep_logs(hub, config, index, hits)
+        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, opened))
     finally:
-        for opened in (cache, ttl, writer):
-            if opened is not None:
-                opened.close()
+        for one in (cache, ttl, writer):
+            if one is not None:
+                one.close()
         metrics.flush()
-
-
-class _Cache:
-    """What a worker with a followed cache opens."""
-
-    def __init__(
-        self, config: Config, index: int, metrics: WorkerMetrics, suspension: Suspension, memory: Budget
-    ) -> None:
-        self.page = StatePage(paths.state(config))
-        self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
-        hold_ns = config.upstream_options.request_timeout_ns
-        self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns, fleet=bool(config.peers))
-        self.waker = Waker(paths.follower_socket(config), paths.worker_socket(config, index))
-        shared = SharedState(self.page, self.reader, self.fences, suspension)
-        self.dispatcher = dispatcher(config, shared, metrics, self.waker.wake)
-        self.dispatcher.bound_floors(memory)
-        if config.authorization in ("per_user", "relay"):  # auto: the follower checks the metastores
-            self.dispatcher.authorize(config.authorization)
-
-    def hear(self, hub: Hub) -> None:
-        """The follower tells that a step has ended."""
-        self.waker.heard()
-        hub.look()
-
-    async def tend(self, turns: Turns) -> None:
-        """Detach long listings from their snapshots; runs until it is cancelled."""
-
-        def some() -> None:
-            if self.reader.streams.tend():
-                turns.add("", some)
-
-        while True:
-            await asyncio.sleep(TEND_INTERVAL_S)
-            some()
-
-    def close(self) -> None:
-        self.waker.close()
-        self.reader.close()
-        self.fences.close()
-        self.page.close()
-
-
-class _Ttl:
-    """What a worker in TTL mode opens."""
-
-    def __init__(
-        self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension, memory: Budget
-    ) -> None:
-        self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
-        options = config.upstream_options
-        self.refresher = Refresher(
-            endpoints,
-            metrics,
-            connect_timeout_s=options.connect_timeout_s,
-            request_timeout_s=options.request_timeout_s,
-            memory=memory,
-        )
-        self.by_time: Callable[[], bool] = lambda: True  # is TTL mode in charge?
-        self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
-        self.dispatcher.bound_floors(memory)
-
-    async def tend(self) -> None:
-        """Load what is due, and keep what the workers share up to date; runs until it is cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
-            while True:
-                await asyncio.sleep(FLUSH_INTERVAL_S)
-                for piece in self.dispatcher.used():
-                    self.dispatcher.touch(piece)
-                    await asyncio.sleep(0)
-                if self.by_time():
-                    self.dispatcher.tell()
-                self.dispatcher.forget_dead_readers()
-
-    def close(self) -> None:
-        self.cache.close()
-
-
-class _Opened(NamedTuple):
-    """What a worker has opened."""
-
-    cache: _Cache | None
-    ttl: _Ttl | None
-    writer: recording.Writer | None
-    sasl: SaslService | None
-
-
-def _budgets(config: Config) -> Budgets:
-    """The budgets of the worker; logs settings that are larger than their budget."""
-    limits = config.limits
-    for setting, size, budget, total in (
-        ("limits.max_message_bytes", limits.max_message_bytes, "limits.spool_bytes", limits.spool_bytes),
-        ("replies.max_entry_bytes", config.replies.max_entry_bytes, "limits.memory_bytes", limits.memory_bytes),
-    ):
-        if size > total:
-            log.warning("a setting is larger than its budget", setting=setting, size=size, budget=budget, limit=total)
-    return Budgets(limits.memory_bytes, limits.spool_bytes)
 
 
 def _caches(config: Config) -> bool:
@@ -262,101 +135,12 @@ def _return_large_blocks() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, FREE_HEAP_BYTES)
 
 
-def _access_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog | None:
-    settings = config.access_log
-    if not settings.directory:
-        return None
-    file = LogFile(paths.access_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
-    return AccessLog(file, settings.sample, metrics)
-
-
-def _slow_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog | None:
-    settings = config.slow_log
-    if not settings.directory:
-        return None
-    file = LogFile(paths.slow_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
-    return AccessLog(file, 1.0, metrics, slower_than_ns=int(settings.threshold_s * 1e9))
-
-
-def _audit_log(config: Config, index: int, metrics: WorkerMetrics) -> AuditLog | None:
-    settings = config.audit_log
-    if not settings.directory:
-        return None
-    file = LogFile(paths.audit_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
-    return AuditLog(file, metrics)
-
-
-def _hub(
-    config: Config,
-    decider: Decider,
-    endpoints: Endpoints,
-    member: Member,
-    metrics: WorkerMetrics,
-    budgets: Budgets,
-) -> Hub:
-    limits, options = config.limits, config.upstream_options
-    return Hub(
-        decider=decider,
-        endpoints=endpoints,
-        settings=ConnectionSettings(
-            limits=MessageLimits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
-            idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
-            request_timeout_ns=options.request_timeout_ns,
-            upstream_idle_ns=int(options.idle_timeout_s * 1e9),
-            room=SpoolRoom(config.data_dir, budgets),
-        ),
-        metrics=metrics,
-        member=member,
-        allowed=Allowed(
-            connections=limits.max_connections,
-            connections_per_address=limits.max_connections_per_address,
-            upstream_connections=options.max_connections,
-            connect_s=options.connect_timeout_s,
-            queue_s=options.queue_timeout_s,
-        ),
-    )
-
-
-def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
-    if config.replay:
-        return ReplayDispatcher(Recorded(config.replay))
-    if cache is not None and ttl is not None:
-        switch = Switch(cache.dispatcher, ttl.dispatcher, cache.page)
-        ttl.by_time = switch.by_time
-        return switch
-    opened = cache or ttl
-    return RelayDispatcher(NO_STORE) if opened is None else opened.dispatcher
-
-
-def _capable(config: Config, decider: Decider) -> Decider:
-    """The decider, for clients that are given capabilities."""
-    bridge = config.bridge
-    relocates = bridge.managed_locations == "metastore"
-    return CapableDecider(decider, bridge.capabilities, relocates=relocates) if bridge.capabilities else decider
-
-
-def _logged_in(config: Config, sasl: SaslService | None, decider: Decider) -> Decider:
-    """The decider, if users are known by logins or tokens, or the proxy logs in to the metastores."""
-    security = config.security
-    upstream = config.kerberos.upstream or config.http_transport.upstream
-    used = upstream or sasl is not None or offers_http(security)
-    if not used:
-        return decider
-    tokens, passed = None if sasl is None else sasl.tokens, passes_logins(security, config.kerberos)
-    return LoginDecider(decider, upstream=upstream, block=security.block, tokens=tokens, passed=passed)
-
-
-def _protected(config: Config, decider: Decider) -> ProtectedDecider:
-    queue_ns = int(config.upstream_options.queue_timeout_s * 1e9)
-    return ProtectedDecider(decider, config.protection, declared_reads(config), queue_ns=queue_ns)
-
-
 async def _serve(
     config: Config,
     listener: socket.socket,
     hub: Hub,
     settings: FollowedSettings,
-    opened: _Opened,
+    opened: Opened,
 ) -> None:
     cache = opened.cache
     loop = asyncio.get_running_loop()
@@ -408,7 +192,7 @@ async def _serve(
     log.info("worker ends", worker=hub.member.number)
 
 
-def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
+def _tend(config: Config, hub: Hub, opened: Opened) -> None:
     """Start what keeps the caches and the recording going."""
     cache, ttl, writer = opened.cache, opened.ttl, opened.writer
     if cache is not None and config.peers:

@@ -18,14 +18,14 @@ from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import (
     ENTRY_OVERHEAD_BYTES,
     HOLDS,
-    Bounds,
     EntryKind,
     Load,
     NewEntry,
     TtlCache,
     key_of,
-    target_key,
 )
+from hms_cache_proxy.cache.ttl_change import Bounds
+from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.consistency.processes import started
 
 BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in EntryKind}

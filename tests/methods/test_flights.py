@@ -13,7 +13,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.methods import dispatch, flights
+from hms_cache_proxy.methods import flights, misses
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
 from hms_cache_proxy.server.driver import Client
@@ -43,7 +43,7 @@ def reply(message: bytes, names: tuple[bytes, ...] = (b"orders",)) -> bytes:
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is."""
-    monkeypatch.setattr(dispatch, "LONGEST_NS", LONG_NS)
+    monkeypatch.setattr(misses, "LONGEST_NS", LONG_NS)
 
 
 @pytest.fixture(params=["session"])

@@ -192,7 +192,7 @@ def test_another_answer_to_the_same_user_ends_it(seen: Proxy, equal: bytes) -> N
 def _fresh(proxy: Proxy) -> Proxy:
     """The same proxy, asked by carol on a connection of its own, whose reads share no answers."""
     other = Proxy(proxy.bench)
-    proxy.bench.dispatcher._shares = False
+    proxy.bench.dispatcher._misses.shares = False
     other.users = proxy.users
     proxy.users[b"carol"] = ClientSession(identity=b"carol")
     other.users = {ALICE: proxy.users[b"carol"]}

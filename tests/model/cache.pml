@@ -391,7 +391,7 @@ held_back:
         :: else
         fi;
         if
-        :: learns && (kept[p] == NOTHING || !fresh || keeps) -> keeps = 1; unchanged[c] = 1; goto missed     /* Dispatcher._learn */
+        :: learns && (kept[p] == NOTHING || !fresh || keeps) -> keeps = 1; unchanged[c] = 1; goto missed     /* Misses.learn */
         :: learns && kept[p] != NOTHING && fresh && !keeps -> got = kept[p]; reach(KEPT_SERVED)      /* ReplyCache.revalidate */
         :: !learns && planted != SNAPSHOT_FIRST ->
             got = table[p];

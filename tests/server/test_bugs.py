@@ -13,8 +13,8 @@ from hms_cache_proxy.server import hub as hub_module
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.exchange import REPLY_LIMITS
 from hms_cache_proxy.server.hub import Allowed, Hub
+from hms_cache_proxy.server.reply import REPLY_LIMITS
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import ScriptedMetastore

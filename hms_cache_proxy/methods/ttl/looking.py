@@ -15,7 +15,8 @@ import structlog
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of, target_key
+from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of
+from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
