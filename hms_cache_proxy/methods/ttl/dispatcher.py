@@ -244,13 +244,10 @@ class LoadingDispatcher(BaseDecider):
         if self._per_user:
             user, depends = session.identity or b"", (*depends, ROLES)
         after_ns = session.locked.of(depends) if session.locked is not None else 0
-        look = RequestView(self._shared, user, depends, after_ns)
-        for target in depends:
-            parts = target[1:].split(b"\0")
-            if target[:1] == b"t" and len(parts) == 3:
-                look.database, look.table = parts[1], parts[2]
-                look.lists = (partition_lists(parts[0], parts[1], parts[2]),)
-        return look
+        tables = [target[1:].split(b"\0") for target in depends if target[:1] == b"t" and target.count(b"\0") == 2]
+        about = tuple((database, table) for _, database, table in tables)
+        listed = tuple(partition_lists(*parts) for parts in tables[-1:])  # calls about partitions name one table
+        return RequestView(self._shared, user, depends, after_ns, about, listed)
 
     def _conversation(
         self, look: RequestView, label: str, kind: EntryKind, header: Header, args: Any, arguments: bytes

@@ -76,14 +76,14 @@ class TtlContext:
 @dataclass(slots=True)
 class RequestView:
     """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then is
-    too old for this client. `lists`: what entries about several partitions depend on besides `depends`."""
+    too old for this client. `tables`: database and name of the tables that it is about. `lists`: what entries about
+    several partitions depend on besides `depends`."""
 
     shared: TtlContext
     user: bytes
     depends: tuple[Target, ...]
     after_ns: int = 0
-    database: bytes | None = None
-    table: bytes | None = None
+    tables: tuple[tuple[bytes, bytes], ...] = ()
     lists: tuple[Target, ...] = ()
     due: dict[bytes, int] = field(default_factory=dict)
     """Keys of entries that are due for a refresh, and when the loads of these entries began."""
@@ -91,7 +91,7 @@ class RequestView:
 
     def policy(self, kind: EntryKind) -> Policy:
         """The policy for entries of this kind."""
-        return self.shared.section.policy(kind.label, self.database, self.table)
+        return self.shared.section.policy(kind.label, self.tables)
 
     def key(self, kind: EntryKind, *parts: bytes) -> bytes:
         """The key of an object."""

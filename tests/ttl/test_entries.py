@@ -1,0 +1,33 @@
+"""Which entries are kept, and for how long, where several settings or several requests meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic_ns, sleep
+
+import pytest
+
+from hms_cache_proxy.methods.decision import Forward, Serve
+from tests.methods.world import struct
+from tests.ttl.bench import Bench, opened, reply
+
+
+def kept(bench: Bench, method: str, success: object, **arguments: object) -> bool:
+    """The request is answered by the metastore. Is an equal one answered from the cache afterwards?"""
+    forward = bench.asked(bench.session, method, **arguments)
+    assert isinstance(forward, Forward) and forward.ask is None
+    forward.pending.reply_done(bench.session, reply(method, success), monotonic_ns())
+    return isinstance(bench.asked(bench.session, method, **arguments), Serve)
+
+
+@pytest.mark.parametrize("order", [[b"often", b"seldom"], [b"seldom", b"often"]])
+def test_an_answer_about_several_tables_is_as_old_as_each_may_be(tmp_path: Path, order: list[bytes]) -> None:
+    tables = [struct("Table", dbName=b"d", tableName=name) for name in order]
+    asked = {"dbname": b"d", "tbl_names": order}
+    for ttl, expected in (("0s", False), ("2s", True)):
+        directory = tmp_path / ttl
+        directory.mkdir()
+        with opened(directory, {"ttl.tables": [{"pattern": "d.often", "ttl": ttl}]}) as bench:
+            assert kept(bench, "get_table_objects_by_name", tables, **asked) is expected
+            sleep(2.1)
+            assert isinstance(bench.asked(bench.session, "get_table_objects_by_name", **asked), Forward)
