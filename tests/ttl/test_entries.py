@@ -8,6 +8,7 @@ from time import monotonic_ns, sleep
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Serve
+from hms_cache_proxy.wire import spec
 from tests.methods.world import struct
 from tests.ttl.bench import Bench, opened, reply
 
@@ -31,3 +32,23 @@ def test_an_answer_about_several_tables_is_as_old_as_each_may_be(tmp_path: Path,
             assert kept(bench, "get_table_objects_by_name", tables, **asked) is expected
             sleep(2.1)
             assert isinstance(bench.asked(bench.session, "get_table_objects_by_name", **asked), Forward)
+
+
+def partition(columns: int) -> spec.Struct:
+    fields = [struct("FieldSchema", name=b"c%d" % number, type=b"int") for number in range(columns)]
+    return struct("Partition", values=[b"1"], dbName=b"d", tableName=b"t", sd=struct("StorageDescriptor", cols=fields))
+
+
+@pytest.mark.parametrize("method", ["get_partitions_by_names", "get_partition_by_name"])
+def test_a_partition_that_has_become_too_wide_is_not_shown_as_it_was(tmp_path: Path, method: str) -> None:
+    """Without a ttl that would be for ever, though it is reloaded."""
+    asked = {"db_name": b"d", "tbl_name": b"t"}
+    many = method == "get_partitions_by_names"
+    asked |= {"names": [b"p=1"]} if many else {"part_name": b"p=1"}
+    narrow, wide = ([partition(1)], [partition(2)]) if many else (partition(1), partition(2))
+    settings = {"ttl.ttl": "never", "ttl.refresh_interval": "0s", "ttl.partition_column_limit": 1}
+    with opened(tmp_path, settings) as bench:
+        assert kept(bench, method, narrow, **asked)
+        (due,) = bench.dispatcher.due.take()
+        due.learn(reply(method, wide))
+        assert isinstance(bench.asked(bench.session, method, **asked), Forward)

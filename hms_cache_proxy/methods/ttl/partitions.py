@@ -115,18 +115,18 @@ class PartitionEntries:
     def items(
         self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
     ) -> list[NewEntry]:
-        """Entries for partitions whose names are known, except for those with too many columns. The metrics count
-        these, unless they are `counted` already."""
+        """Entries for partitions whose names are known; empty ones for those with too many columns, so that nothing
+        older is kept. The metrics count these, unless they are `counted` already."""
         limit = self.look.shared.section.partition_column_limit
         items = []
         for partition in shown:
             name = asked.get(partition.values)
             if name is None:
                 continue
-            if limit and partition.columns > limit:
+            too_wide = limit and partition.columns > limit
+            if too_wide:
                 self.look.shared.metrics.ttl_over_limit.inc(not counted)
-                continue
-            items.append(self.item(partition.shape, name, partition.body))
+            items.append(self.item(partition.shape, name, None if too_wide else partition.body))
         return items
 
     def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> NewEntry:
