@@ -8,6 +8,7 @@ from time import monotonic_ns, sleep
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Serve
+from hms_cache_proxy.methods.ttl.partitions import ASKED_AT_ONCE
 from hms_cache_proxy.wire import spec
 from tests.methods.world import struct
 from tests.ttl.bench import Bench, opened, reply
@@ -52,3 +53,19 @@ def test_a_partition_that_has_become_too_wide_is_not_shown_as_it_was(tmp_path: P
         (due,) = bench.dispatcher.due.take()
         due.learn(reply(method, wide))
         assert isinstance(bench.asked(bench.session, method, **asked), Forward)
+
+
+def test_a_filter_that_selects_too_many_partitions_is_answered_by_its_own_reply(tmp_path: Path) -> None:
+    """The reply is kept as a whole, as those of filters are that only the metastore can evaluate."""
+    keys = [struct("FieldSchema", name=b"p", type=b"string")]
+    table = struct("Table", dbName=b"d", tableName=b"t", partitionKeys=keys, parameters={})
+    asked = {"db_name": b"d", "tbl_name": b"t", "filter": b"p >= '00000'", "max_parts": -1}
+    names = reply("get_partition_names", [b"p=%05d" % number for number in range(ASKED_AT_ONCE + 1)])
+    with opened(tmp_path) as bench:
+        assert kept(bench, "get_table", table, dbname=b"d", tbl_name=b"t")
+        forward = bench.asked(bench.session, "get_partitions_by_filter", **asked)
+        assert isinstance(forward, Forward) and forward.ask is not None
+        assert forward.ask.header.name == b"get_partition_names"
+        assert forward.pending.answered(names) is None, "the metastore is asked the request itself"
+        forward.pending.reply_done(bench.session, reply("get_partitions_by_filter", [partition(1)]), monotonic_ns())
+        assert isinstance(bench.asked(bench.session, "get_partitions_by_filter", **asked), Serve)
