@@ -23,9 +23,10 @@ from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire import spec
+from tests.methods.world import struct
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
 from tests.testbed.certificates import Authority
-from tests.ttl.bench import Bench, call, listing, opened
+from tests.ttl.bench import Bench, call, listing, opened, reply
 
 
 @pytest.fixture
@@ -62,6 +63,24 @@ def test_a_cache_that_cannot_be_read_is_looked_after_all_the_same(bench: Bench) 
     bench.dispatcher.tell()
     bench.dispatcher.forget_dead_readers()
     assert bench.errors == 2
+
+
+@pytest.mark.parametrize("method", ["get_partition_by_name", "get_partitions"])
+def test_a_reply_is_passed_on_though_the_cache_cannot_be_read_for_it(bench: Bench, method: str) -> None:
+    """The names of partition keys are looked up there, when the reply has arrived."""
+    partition = struct("Partition", values=[b"1", b"1"], dbName=b"d", tableName=b"t")
+    many = method == "get_partitions"
+    forward = bench.asked(
+        bench.session,
+        method,
+        db_name=b"d",
+        tbl_name=b"t",
+        **({"max_parts": -1} if many else {"part_name": b"p=1/q=1"}),
+    )
+    assert isinstance(forward, Forward)
+    bench.cache.close()
+    forward.pending.reply_done(bench.session, reply(method, [partition] if many else partition), monotonic_ns())
+    assert bench.errors > 0
 
 
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
