@@ -9,7 +9,7 @@ reader wants.
     order      kind, u64 order      key: the first is evicted first
     invalid    target               seq of its last invalidation
     holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
-                                    until this time (ns)
+                                    whose load began before this time (ns)
     claims     key                  the process that loads it: pid, start time; deadline of the load
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
@@ -252,13 +252,13 @@ class TtlCache:
                 change.txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
         return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
-    def publish(self, load: Load, items: Iterable[NewEntry], now_ns: int) -> int:
+    def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
         entries that were stored."""
         put = 0
         with self._change() as change:
             for item in items:
-                if not self._held(change.txn, item.depends, now_ns):
+                if not self._held(change.txn, item.depends, load.began_ns):
                     put += self._put(change, load, item)
             self._unclaim(change.txn, load.claimed)
         return put
@@ -288,7 +288,7 @@ class TtlCache:
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
         """A write is about to be sent: invalidates its targets, and lets nothing that depends on them be published
-        before `end_hold` or `until_ns`. Returns the holds."""
+        before `end_hold`, nor what a load finds that begins before `until_ns`. Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
             self._forget_holds(change.txn, now_ns)
@@ -356,7 +356,7 @@ class TtlCache:
             if row is not None and _CLAIM.unpack(row)[:2] == (self._pid, self._start):
                 txn.delete(key, db=claims)
 
-    def _held(self, txn: Any, depends: tuple[Target, ...], now_ns: int) -> bool:
+    def _held(self, txn: Any, depends: tuple[Target, ...], began_ns: int) -> bool:
         holds = self._dbs[b"holds"]
         if not txn.stat(holds)["entries"]:
             return False
@@ -365,7 +365,7 @@ class TtlCache:
             for prefix in prefixes:
                 found = cursor.set_range(prefix)
                 while found and cursor.key().startswith(prefix):
-                    if _NUMBER.unpack(cursor.value())[0] > now_ns:
+                    if _NUMBER.unpack(cursor.value())[0] > began_ns:
                         return True
                     found = cursor.next()
         return False

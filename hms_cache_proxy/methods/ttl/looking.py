@@ -158,7 +158,7 @@ class RequestView:
         load, self.load = self.load, None
         if load is not None:
             try:
-                self.shared.cache.publish(load, items, monotonic_ns())
+                self.shared.cache.publish(load, items)
             except CacheError as error:
                 self.shared.troubled(error)
 
