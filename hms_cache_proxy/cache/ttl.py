@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -241,15 +242,17 @@ class TtlCache:
     def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
         """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
         one of them."""
+        started = cache(self._started)  # a file is read for each process
+        claim = _CLAIM.pack(self._pid, self._start, deadline_ns)
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
             for key in dict.fromkeys(keys):
-                (theirs if self._is_claimed(change.txn, key, now_ns) else claimed).append(key)
+                (theirs if self._is_claimed(change.txn, key, now_ns, started) else claimed).append(key)
             if alone and theirs:
                 claimed = []
             for key in claimed:
-                change.txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
+                change.txn.put(key, claim, db=self._dbs[b"claims"])
         return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
     def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
@@ -342,12 +345,12 @@ class TtlCache:
             yield change
             change.write()
 
-    def _is_claimed(self, txn: Any, key: bytes, now_ns: int) -> bool:
+    def _is_claimed(self, txn: Any, key: bytes, now_ns: int, started: Callable[[int], int | None]) -> bool:
         row = txn.get(key, db=self._dbs[b"claims"])
         if row is None:
             return False
         pid, start, deadline_ns = _CLAIM.unpack(row)
-        return bool(deadline_ns > now_ns and self._started(pid) == start)
+        return bool(deadline_ns > now_ns and started(pid) == start)
 
     def _unclaim(self, txn: Any, keys: Iterable[bytes]) -> None:
         claims = self._dbs[b"claims"]

@@ -156,6 +156,25 @@ def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> No
         cache.close()
 
 
+def test_whether_a_process_lives_is_asked_once_for_many_keys(tmp_path: Path) -> None:
+    """Each reader that waits asks again after each commit."""
+    asked: list[int] = []
+
+    def alive(pid: int) -> int:
+        asked.append(pid)
+        return 1
+
+    cache = TtlCache(tmp_path / "ttl", BOUNDS, alive, pid=7)
+    try:
+        keys = [b"%016d" % number for number in range(1000)]
+        cache.begin(keys, 10, FAR)
+        asked.clear()
+        assert len(cache.begin(keys, 11, FAR).theirs) == 1000
+        assert asked == [7]
+    finally:
+        cache.close()
+
+
 def test_older_load_does_not_replace_a_newer_one(cache: TtlCache) -> None:
     older = cache.begin([_key(b"1")], 10, FAR)
     _load(cache, b"1", b"newer", 20)
