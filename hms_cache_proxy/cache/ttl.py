@@ -10,7 +10,7 @@ reader wants.
     invalid    target               seq of its last invalidation
     holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
                                     whose load began before this time (ns)
-    claims     key                  the process that loads it: pid, start time; deadline of the load
+    claims     key                  the load that has it (ttl_claims.py)
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
 
@@ -20,8 +20,7 @@ Invariants
   of all targets that it depends on. So a late load may publish at any time, and an invalidation need not search for
   entries.
 - **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
-  or use the entry that is there. The claim of a process that has died, or that has exceeded its deadline, does not
-  count.
+  or use the entry that is there. Nobody waits for a refresh.
 - Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load, so
   an answer is never older than its age says.
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
@@ -48,13 +47,13 @@ from typing import Any, Final, NamedTuple
 from hms_cache_proxy.cache.environment import translated
 from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.ttl_claims import Claim, claim_all, end_claims, is_claimed
 from hms_cache_proxy.cache.ttl_file import open_ttl
 from hms_cache_proxy.config.ttl import TtlSection
 
 _ENTRY: Final = Struct(">QQB")
 _PLACE: Final = Struct(">BQI")
 _ORDER: Final = Struct(">BQ")
-_CLAIM: Final = Struct(">IQQ")
 _COUNTERS: Final = Struct(">QQQQ")
 _SIZES: Final = Struct(">QQ")
 _NUMBER: Final = Struct(">Q")
@@ -128,12 +127,13 @@ class NewEntry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Load:
     """A load that has begun. What it publishes is as of `seq` and `began_ns`. `claimed`: the keys that it loads;
-    `theirs`: keys that another load has claimed."""
+    `theirs`: keys that another load has claimed. `claim`: as what."""
 
     seq: int
     began_ns: int
     claimed: tuple[bytes, ...]
     theirs: tuple[bytes, ...]
+    claim: Claim
 
 
 def bounds_of(section: TtlSection) -> dict[EntryKind, Bounds]:
@@ -239,21 +239,23 @@ class TtlCache:
 
     # Loads
 
-    def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
+    def begin(
+        self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False, refresh: bool = False
+    ) -> Load:
         """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
-        one of them."""
+        one of them. `refresh`: nobody waits for it; another load, but no other refresh, may take over its claims."""
         started = cache(self._started)  # a file is read for each process
-        claim = _CLAIM.pack(self._pid, self._start, deadline_ns)
+        claim, claims = Claim(self._pid, self._start, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
             for key in dict.fromkeys(keys):
-                (theirs if self._is_claimed(change.txn, key, now_ns, started) else claimed).append(key)
+                others = is_claimed(change.txn, claims, key, now_ns, started, by_refresh=refresh)
+                (theirs if others else claimed).append(key)
             if alone and theirs:
                 claimed = []
-            for key in claimed:
-                change.txn.put(key, claim, db=self._dbs[b"claims"])
-        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
+            claim_all(change.txn, claims, claimed, claim)
+        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs), claim)
 
     def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
@@ -263,14 +265,14 @@ class TtlCache:
             for item in items:
                 if not self._held(change.txn, item.depends, load.began_ns):
                     put += self._put(change, load, item)
-            self._unclaim(change.txn, load.claimed)
+            end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
         return put
 
     def release(self, load: Load) -> None:
         """Ends a load that found nothing to keep."""
         if load.claimed:
             with self._change() as change:
-                self._unclaim(change.txn, load.claimed)
+                end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
 
     def touch(self, keys: Iterable[bytes]) -> None:
         """These entries were used; they are evicted last."""
@@ -344,20 +346,6 @@ class TtlCache:
             change = _Change(txn, self._dbs)
             yield change
             change.write()
-
-    def _is_claimed(self, txn: Any, key: bytes, now_ns: int, started: Callable[[int], int | None]) -> bool:
-        row = txn.get(key, db=self._dbs[b"claims"])
-        if row is None:
-            return False
-        pid, start, deadline_ns = _CLAIM.unpack(row)
-        return bool(deadline_ns > now_ns and started(pid) == start)
-
-    def _unclaim(self, txn: Any, keys: Iterable[bytes]) -> None:
-        claims = self._dbs[b"claims"]
-        for key in keys:
-            row = txn.get(key, db=claims)
-            if row is not None and _CLAIM.unpack(row)[:2] == (self._pid, self._start):
-                txn.delete(key, db=claims)
 
     def _held(self, txn: Any, depends: tuple[Target, ...], began_ns: int) -> bool:
         holds = self._dbs[b"holds"]

@@ -143,6 +143,21 @@ def test_one_load_of_a_key_at_a_time(cache: TtlCache) -> None:
     assert cache.begin([_key(b"2")], 13, 1000).claimed == (_key(b"2"),)
 
 
+def test_nobody_waits_for_a_refresh(cache: TtlCache) -> None:
+    """It may have to wait for many others, or for a metastore that hangs."""
+    key = _key(b"1")
+    refresh = cache.begin([key], 10, 1000, refresh=True)
+    assert cache.begin([key], 11, 1000, refresh=True).theirs == (key,)
+    load = cache.begin([key], 12, 1000, alone=True)
+    assert load.claimed == (key,)
+    for late in (cache.begin([key], 13, 1000, refresh=True), cache.begin([key], 13, 1000)):
+        assert late.theirs == (key,)
+    cache.release(refresh)
+    assert cache.begin([key], 14, 1000).theirs == (key,), "the claim is not the refresh's any more"
+    cache.release(load)
+    assert cache.begin([key], 15, 1000).claimed == (key,)
+
+
 def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> None:
     alive = {7: 1, os.getpid(): 1}
     cache = TtlCache(tmp_path / "ttl", BOUNDS, alive.get, pid=7)

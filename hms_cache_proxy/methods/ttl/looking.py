@@ -144,10 +144,11 @@ class RequestView:
             entry = snapshot.since(key, 0)
         return entry is not None and entry.loaded_ns <= self.due[key]
 
-    def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
-        """Begin to load these. False if another load has claimed one of them and `alone` asks to wait in that case."""
+    def claim(self, keys: Sequence[bytes], *, alone: bool, refresh: bool = False) -> bool:
+        """Begin to load these. False if another load has claimed one of them and `alone` asks to wait in that case.
+        `refresh`: the entries have been given, and nobody waits for this load."""
         shared = self.shared
-        load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone)
+        load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone, refresh=refresh)
         if load.theirs and alone:
             return False
         self.load = load

@@ -56,7 +56,7 @@ class DueEntries:
         together, self._together = self._together, {}
         for identity, (key, ask, learn), conversation in alone.values():
             look = conversation.look
-            if look.is_still_due(key) and look.claim([key], alone=True):
+            if look.is_still_due(key) and look.claim([key], alone=True, refresh=True):
                 yield Reload(conversation.kind, identity, ask, learn, look.release)
         for known in together.values():
             names = list(known.names)
@@ -71,7 +71,7 @@ def _of_batch(known: _Together, names: list[bytes]) -> Iterator[Reload]:
     look, keys = again.look, again.keys()
     if not keys:
         return
-    look.claim(list(keys), alone=False)
+    look.claim(list(keys), alone=False, refresh=True)
     assert look.load is not None, "it was claimed"
     mine = [keys[key] for key in look.load.claimed]
     if mine:
