@@ -47,7 +47,7 @@ from typing import Any, Final, NamedTuple
 from hms_cache_proxy.cache.environment import translated
 from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
-from hms_cache_proxy.cache.ttl_claims import Claim, claim_all, end_claims, is_claimed
+from hms_cache_proxy.cache.ttl_claims import FOREVER, Claim, claim_all, claim_of, end_claims, stands
 from hms_cache_proxy.cache.ttl_file import open_ttl
 from hms_cache_proxy.config.ttl import TtlSection
 
@@ -240,18 +240,26 @@ class TtlCache:
     # Loads
 
     def begin(
-        self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False, refresh: bool = False
+        self,
+        keys: Sequence[bytes],
+        now_ns: int,
+        deadline_ns: int,
+        *,
+        alone: bool = False,
+        latest_ns: int = FOREVER,
+        refresh: bool = False,
     ) -> Load:
         """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
-        one of them. `refresh`: nobody waits for it; another load, but no other refresh, may take over its claims."""
+        one of them. Loads that began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody
+        waits for it; another load, but no other refresh, may take over its claims."""
         started = cache(self._started)  # a file is read for each process
-        claim, claims = Claim(self._pid, self._start, deadline_ns, refresh), self._dbs[b"claims"]
+        claim, claims = Claim(self._pid, self._start, now_ns, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
             for key in dict.fromkeys(keys):
-                others = is_claimed(change.txn, claims, key, now_ns, started, by_refresh=refresh)
-                (theirs if others else claimed).append(key)
+                others = claim_of(change.txn, claims, key)
+                (theirs if stands(others, claim, started, latest_ns) else claimed).append(key)
             if alone and theirs:
                 claimed = []
             claim_all(change.txn, claims, claimed, claim)

@@ -1,6 +1,6 @@
 """Claims: which process loads an entry of TTL mode.
 
-    claims     key                  pid and start time of the process; deadline of the load; 1 for a refresh
+    claims     key                  pid and start time of the process; begin and deadline of the load; 1 for a refresh
 
 Job: the rows, and whether one stands. The claim of a process that has died, or that has exceeded its deadline, does
 not. Nor does that of a refresh, for a load whose reader needs an answer: refreshes queue for few connections, and may
@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-_CLAIM: Final = Struct(">IQQ?")
+_CLAIM: Final = Struct(">IQQQ?")
+FOREVER: Final = 1 << 63
 
 
 class Claim(NamedTuple):
@@ -22,6 +23,7 @@ class Claim(NamedTuple):
 
     pid: int
     start: int
+    began_ns: int
     deadline_ns: int
     refresh: bool
 
@@ -33,15 +35,21 @@ def claim_all(txn: Any, claims: Any, keys: Iterable[bytes], claim: Claim) -> Non
         txn.put(key, row, db=claims)
 
 
-def is_claimed(
-    txn: Any, claims: Any, key: bytes, now_ns: int, started: Callable[[int], int | None], *, by_refresh: bool
-) -> bool:
-    """Does the claim of another load on the key stand? `by_refresh`: the one who asks is a refresh."""
+def claim_of(txn: Any, claims: Any, key: bytes) -> Claim | None:
+    """The claim on the key, whether it stands or not."""
     row = txn.get(key, db=claims)
-    if row is None:
-        return False
-    claim = Claim(*_CLAIM.unpack(row))
-    return claim.deadline_ns > now_ns and started(claim.pid) == claim.start and (by_refresh or not claim.refresh)
+    return None if row is None else Claim(*_CLAIM.unpack(row))
+
+
+def stands(claim: Claim | None, by: Claim, started: Callable[[int], int | None], latest_ns: int) -> bool:
+    """Does another load's claim stand against this one? Not if it began after `latest_ns`."""
+    return (
+        claim is not None
+        and claim.began_ns <= latest_ns
+        and claim.deadline_ns > by.began_ns
+        and (by.refresh or not claim.refresh)
+        and started(claim.pid) == claim.start
+    )
 
 
 def end_claims(txn: Any, claims: Any, keys: Iterable[bytes], claim: Claim) -> None:

@@ -44,6 +44,10 @@ from .whole import Whole
 USED_AT_ONCE = 500
 """Entries that `touch` marks as used in one go (about 4 ms)."""
 
+SHARED_NS = 100_000_000
+"""A reader waits for loads that began up to this long after its arrival. What cannot be kept (refusals, long replies,
+what is being written) would otherwise be loaded for one waiting reader after the other."""
+
 OBJECTS: Mapping[str, Maker] = {
     "get_table": tables.one_table,
     "get_table_req": tables.one_table,
@@ -228,7 +232,7 @@ class LoadingDispatcher(BaseDecider):
             if look.due:
                 self.due.add(call.session.identity or b"", conversation, header, call.message)
             return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, label)
-        if not look.claim(missing, alone=call.patient):
+        if not look.claim(missing, alone=call.patient, latest_ns=call.arrived_ns + SHARED_NS):
             return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
         pending = Loading(self._shared, conversation, label, header.seqid, monotonic_ns())

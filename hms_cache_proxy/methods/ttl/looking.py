@@ -16,6 +16,7 @@ import structlog
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of, target_key
+from hms_cache_proxy.cache.ttl_claims import FOREVER
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
@@ -144,11 +145,13 @@ class RequestView:
             entry = snapshot.since(key, 0)
         return entry is not None and entry.loaded_ns <= self.due[key]
 
-    def claim(self, keys: Sequence[bytes], *, alone: bool, refresh: bool = False) -> bool:
-        """Begin to load these. False if another load has claimed one of them and `alone` asks to wait in that case.
-        `refresh`: the entries have been given, and nobody waits for this load."""
+    def claim(self, keys: Sequence[bytes], *, alone: bool, latest_ns: int = FOREVER, refresh: bool = False) -> bool:
+        """Begin to load these. False if another load has claimed one of them, which began no later than `latest_ns`,
+        and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
         shared = self.shared
-        load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone, refresh=refresh)
+        load = shared.cache.begin(
+            keys, monotonic_ns(), shared.ends_ns(), alone=alone, latest_ns=latest_ns, refresh=refresh
+        )
         if load.theirs and alone:
             return False
         self.load = load
