@@ -78,7 +78,9 @@ class Refresher:
                 by_user: dict[bytes, list[Reload]] = {}
                 try:
                     for reload in due.take():
-                        by_user.setdefault(reload.identity, []).append(reload)
+                        if reload is not None:
+                            by_user.setdefault(reload.identity, []).append(reload)
+                        await asyncio.sleep(0)  # each costs a commit
                 except CacheError as error:
                     self._metrics.internal_error("ttl")
                     log.error(

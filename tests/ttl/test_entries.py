@@ -51,6 +51,7 @@ def test_a_partition_that_has_become_too_wide_is_not_shown_as_it_was(tmp_path: P
     with opened(tmp_path, settings) as bench:
         assert kept(bench, method, narrow, **asked)
         (due,) = bench.dispatcher.due.take()
+        assert due is not None
         due.learn(reply(method, wide))
         assert isinstance(bench.asked(bench.session, method, **asked), Forward)
 
