@@ -9,7 +9,7 @@ reader wants.
     order      kind, u64 order      key: the first is evicted first
     invalid    target               seq of its last invalidation
     holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
-                                    whose load began before this time (ns)
+                                    whose load began before this time (ttl_holds.py)
     claims     key                  the load that has it (ttl_claims.py)
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
@@ -26,7 +26,8 @@ Invariants
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
   in batches).
 
-The environment lasts for one run of the proxy: the first process of a start creates it (`create`). Owner: every worker
+The environment lasts for one run of the proxy: the first process of a start creates it (`create`), and keeps only the
+holds of the last one. Owner: every worker
 reads and writes (a commit costs about 20 us), the supervisor flushes.
 """
 
@@ -49,6 +50,7 @@ from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl_claims import FOREVER, Claim, claim_all, claim_of, end_claims, stands
 from hms_cache_proxy.cache.ttl_file import open_ttl
+from hms_cache_proxy.cache.ttl_holds import add_hold, forget_holds, is_held, keep_holds, left_holds, note_boot
 from hms_cache_proxy.config.ttl import TtlSection
 
 _ENTRY: Final = Struct(">QQB")
@@ -61,8 +63,6 @@ _ABSENT: Final = 1
 _DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
 ENTRY_OVERHEAD_BYTES: Final = 150
 """Roughly, for each entry: keys, numbers, free room in pages."""
-HOLDS: Final = 1000
-"""Beyond this number, holds whose time is over are deleted with each write."""
 INVALIDATIONS: Final = 100_000
 """Targets whose invalidation is remembered. Beyond that, all entries are invalidated at once."""
 
@@ -209,15 +209,40 @@ class TtlCache:
         self._env, self._dbs, self.lock = open_ttl(self._path, 2 * total + (256 << 20), _DATABASES)
 
     @classmethod
-    def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
-        """Creates an empty cache. Called by the first process of a start."""
+    def create(
+        cls,
+        path: Path,
+        bounds: Mapping[EntryKind, Bounds],
+        started: Callable[[int], int | None],
+        *,
+        now_ns: int = 0,
+        longest_ns: int = 0,
+    ) -> TtlCache:
+        """Creates an empty cache. Called by the first process of a start. What writes of the last run hold stays held,
+        at most for the longest time that a metastore may work on a request; everything, if it is not known."""
+        left, until_ns = left_holds(path, b"holds", now_ns), now_ns + longest_ns
         if path.exists():
             shutil.rmtree(path)
-        return cls(path, bounds, started)
+        made = cls(path, bounds, started)
+        note_boot(path)
+        if left is None:
+            made.hold([ALL], until_ns, now_ns)
+        elif left:
+            with made._change() as change:
+                keep_holds(change.txn, made._dbs[b"holds"], left, change.next_hold(), until_ns)
+        return made
 
     def close(self) -> None:
         """Closes the environment."""
         self._env.close()
+
+    def end(self) -> None:
+        """The run ends in order: leaves nothing but what is held. No other process may have it open."""
+        with translated(self._path), self._env.begin() as txn:
+            held = txn.stat(self._dbs[b"holds"])["entries"]
+        self.close()
+        if not held:
+            shutil.rmtree(self._path, ignore_errors=True)
 
     def renew(self) -> None:
         """Opens the environment with a new lock file. No other process may have it open."""
@@ -271,7 +296,7 @@ class TtlCache:
         put = 0
         with self._change() as change:
             for item in items:
-                if not self._held(change.txn, item.depends, load.began_ns):
+                if not is_held(change.txn, self._dbs[b"holds"], item.depends, load.began_ns):
                     put += self._put(change, load, item)
             end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
         return put
@@ -304,23 +329,8 @@ class TtlCache:
         before `end_hold`, nor what a load finds that begins before `until_ns`. Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
-            self._forget_holds(change.txn, now_ns)
-            number = _NUMBER.pack(change.next_hold())
-            keys = tuple(_hold_prefix(target) + number for target in targets)
-            for key in keys:
-                change.txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
-        return keys
-
-    def _forget_holds(self, txn: Any, now_ns: int) -> None:
-        """If there are many holds, deletes those whose time is over: their writes never reported an end."""
-        holds = self._dbs[b"holds"]
-        if txn.stat(holds)["entries"] < HOLDS:
-            return
-        with txn.cursor(holds) as cursor:
-            there = cursor.first()
-            while there:
-                over = _NUMBER.unpack(cursor.value())[0] <= now_ns
-                there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
+            forget_holds(change.txn, self._dbs[b"holds"], now_ns)
+            return add_hold(change.txn, self._dbs[b"holds"], targets, change.next_hold(), until_ns)
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
         """The write has ended, with or without success: invalidates its targets again."""
@@ -354,20 +364,6 @@ class TtlCache:
             change = _Change(txn, self._dbs)
             yield change
             change.write()
-
-    def _held(self, txn: Any, depends: tuple[Target, ...], began_ns: int) -> bool:
-        holds = self._dbs[b"holds"]
-        if not txn.stat(holds)["entries"]:
-            return False
-        with txn.cursor(holds) as cursor:
-            prefixes = [b""] if ALL in depends else [_hold_prefix(target) for target in (ALL, *depends)]
-            for prefix in prefixes:
-                found = cursor.set_range(prefix)
-                while found and cursor.key().startswith(prefix):
-                    if _NUMBER.unpack(cursor.value())[0] > began_ns:
-                        return True
-                    found = cursor.next()
-        return False
 
     def _put(self, change: _Change, load: Load, item: NewEntry) -> bool:
         """Stores an entry. False if it is older than the one that is there, already invalidated, empty, or larger than
@@ -490,7 +486,3 @@ def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Tar
 def target_key(target: Target) -> bytes:
     """The key of a target. LMDB's keys are short, so long names with the same beginning are invalidated together."""
     return target[:400]
-
-
-def _hold_prefix(target: Target) -> bytes:
-    return blake2b(target, digest_size=16).digest()

@@ -17,7 +17,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import (
     ENTRY_OVERHEAD_BYTES,
-    HOLDS,
     Bounds,
     EntryKind,
     Load,
@@ -26,6 +25,7 @@ from hms_cache_proxy.cache.ttl import (
     key_of,
     target_key,
 )
+from hms_cache_proxy.cache.ttl_holds import HOLDS
 from hms_cache_proxy.consistency.processes import started
 
 BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in EntryKind}
@@ -222,6 +222,52 @@ def test_start_makes_it_anew(tmp_path: Path) -> None:
     second = TtlCache.create(tmp_path / "ttl", BOUNDS, started)
     assert _body(second, b"1") is None
     second.close()
+
+
+def kept_after_restart(path: Path, target: bytes, began_ns: int) -> bool:
+    """The proxy has started again at 1,000, when its metastores work for 100 at most."""
+    cache = TtlCache.create(path, BOUNDS, started, now_ns=1000, longest_ns=100)
+    load = cache.begin([_key(b"1")], began_ns, FAR)
+    put = cache.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), (target,), b"x")])
+    cache.close()
+    return put == 1
+
+
+@pytest.mark.parametrize(
+    ("until_ns", "began_ns", "kept"), [(1050, 1049, False), (1050, 1050, True), (FAR, 1099, False), (FAR, 1100, True)]
+)
+def test_writes_that_were_left_in_flight_are_held_after_a_restart(
+    tmp_path: Path, until_ns: int, began_ns: int, kept: bool
+) -> None:
+    """A metastore may execute them later than what is loaded first."""
+    for target, expected in ((b"ta", kept), (b"tb", True)):
+        cache = TtlCache.create(tmp_path / "ttl", BOUNDS, started, now_ns=1000, longest_ns=100)
+        cache.hold([b"ta"], 10, 5)
+        cache.hold([b"ta"], until_ns, 5)
+        cache.end_hold(cache.hold([b"tb"], FAR, 5), [b"tb"])
+        cache.close()
+        assert kept_after_restart(tmp_path / "ttl", target, began_ns) is expected
+
+
+def test_an_orderly_end_leaves_only_what_is_held(tmp_path: Path) -> None:
+    """So a restart of the machine after it holds nothing."""
+    for left in ((b"ta",), ()):
+        path = tmp_path / f"ttl {len(left)}"
+        cache = TtlCache.create(path, BOUNDS, started)
+        cache.end_hold(cache.hold([b"tb"], FAR, 5), [b"tb"])
+        if left:
+            cache.hold(left, FAR, 5)
+        cache.end()
+        assert path.exists() is bool(left)
+
+
+@pytest.mark.parametrize("loss", ["boot", "data.mdb"])
+def test_what_was_left_is_unknown_after_a_restart_of_the_machine(tmp_path: Path, loss: str) -> None:
+    TtlCache.create(tmp_path / "ttl", BOUNDS, started).close()
+    (tmp_path / "ttl" / loss).write_text("of another time")
+    assert not kept_after_restart(tmp_path / "ttl", b"ta", 1099)
+    (tmp_path / "ttl" / loss).write_text("of another time")
+    assert kept_after_restart(tmp_path / "ttl", b"ta", 1100)
 
 
 @dataclass
