@@ -10,14 +10,14 @@ Invariants
   of all targets that it depends on. So a late load may publish at any time, and an invalidation need not search for
   entries.
 - **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
-  or use the entry that is there. The claim of a process that has died, or that has exceeded its deadline, does not
-  count.
+  or use the entry that is there. Nobody waits for a refresh.
 - Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load, so
   an answer is never older than its age says.
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
   in batches).
 
-The environment lasts for one run of the proxy: the first process of a start creates it (`create`). Owner: every worker
+The environment lasts for one run of the proxy: the first process of a start creates it (`create`), and keeps only the
+holds of the last one. Owner: every worker
 reads and writes (a commit costs about 20 us), the supervisor flushes.
 """
 
@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,15 +38,15 @@ from hms_cache_proxy.cache.environment import translated
 from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl_change import Bounds, TtlChange
+from hms_cache_proxy.cache.ttl_claims import FOREVER, Claim, claim_all, claim_of, end_claims, stands
 from hms_cache_proxy.cache.ttl_file import open_ttl
+from hms_cache_proxy.cache.ttl_holds import add_hold, forget_holds, is_held, keep_holds, left_holds, note_boot
 from hms_cache_proxy.cache.ttl_layout import (
     ABSENT,
-    CLAIM,
     DATABASES,
     ENTRY,
     NUMBER,
     Sizes,
-    hold_prefix,
     last_invalidation,
     read_counters,
     read_sizes,
@@ -55,8 +56,6 @@ from hms_cache_proxy.config.ttl import TtlSection
 
 ENTRY_OVERHEAD_BYTES: Final = 150
 """Roughly, for each entry: keys, numbers, free room in pages."""
-HOLDS: Final = 1000
-"""Beyond this number, holds whose time is over are deleted with each write."""
 
 
 class EntryKind(IntEnum):
@@ -105,12 +104,13 @@ class NewEntry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Load:
     """A load that has begun. What it publishes is as of `seq` and `began_ns`. `claimed`: the keys that it loads;
-    `theirs`: keys that another load has claimed."""
+    `theirs`: keys that another load has claimed. `claim`: as what."""
 
     seq: int
     began_ns: int
     claimed: tuple[bytes, ...]
     theirs: tuple[bytes, ...]
+    claim: Claim
 
 
 def bounds_of(section: TtlSection) -> dict[EntryKind, Bounds]:
@@ -186,15 +186,40 @@ class TtlCache:
         self._env, self._dbs, self.lock = open_ttl(self._path, 2 * total + (256 << 20), DATABASES)
 
     @classmethod
-    def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
-        """Creates an empty cache. Called by the first process of a start."""
+    def create(
+        cls,
+        path: Path,
+        bounds: Mapping[EntryKind, Bounds],
+        started: Callable[[int], int | None],
+        *,
+        now_ns: int = 0,
+        longest_ns: int = 0,
+    ) -> TtlCache:
+        """Creates an empty cache. Called by the first process of a start. What writes of the last run hold stays held,
+        at most for the longest time that a metastore may work on a request; everything, if it is not known."""
+        left, until_ns = left_holds(path, b"holds", now_ns), now_ns + longest_ns
         if path.exists():
             shutil.rmtree(path)
-        return cls(path, bounds, started)
+        made = cls(path, bounds, started)
+        note_boot(path)
+        if left is None:
+            made.hold([ALL], until_ns, now_ns)
+        elif left:
+            with made._change() as change:
+                keep_holds(change.txn, made._dbs[b"holds"], left, change.next_hold(), until_ns)
+        return made
 
     def close(self) -> None:
         """Closes the environment."""
         self._env.close()
+
+    def end(self) -> None:
+        """The run ends in order: leaves nothing but what is held. No other process may have it open."""
+        with translated(self._path), self._env.begin() as txn:
+            held = txn.stat(self._dbs[b"holds"])["entries"]
+        self.close()
+        if not held:
+            shutil.rmtree(self._path, ignore_errors=True)
 
     def renew(self) -> None:
         """Opens the environment with a new lock file. No other process may have it open."""
@@ -216,36 +241,48 @@ class TtlCache:
 
     # Loads
 
-    def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
+    def begin(
+        self,
+        keys: Sequence[bytes],
+        now_ns: int,
+        deadline_ns: int,
+        *,
+        alone: bool = False,
+        latest_ns: int = FOREVER,
+        refresh: bool = False,
+    ) -> Load:
         """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
-        one of them."""
+        one of them. Loads that began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody
+        waits for it; another load, but no other refresh, may take over its claims."""
+        started = cache(self._started)  # a file is read for each process
+        claim, claims = Claim(self._pid, self._start, now_ns, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
             for key in dict.fromkeys(keys):
-                (theirs if self._is_claimed(change.txn, key, now_ns) else claimed).append(key)
+                others = claim_of(change.txn, claims, key)
+                (theirs if stands(others, claim, started, latest_ns) else claimed).append(key)
             if alone and theirs:
                 claimed = []
-            for key in claimed:
-                change.txn.put(key, CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
-        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
+            claim_all(change.txn, claims, claimed, claim)
+        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs), claim)
 
-    def publish(self, load: Load, items: Iterable[NewEntry], now_ns: int) -> int:
+    def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
         entries that were stored."""
         put = 0
         with self._change() as change:
             for item in items:
-                if not self._held(change.txn, item.depends, now_ns):
+                if not is_held(change.txn, self._dbs[b"holds"], item.depends, load.began_ns):
                     put += self._put(change, load, item)
-            self._unclaim(change.txn, load.claimed)
+            end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
         return put
 
     def release(self, load: Load) -> None:
         """Ends a load that found nothing to keep."""
         if load.claimed:
             with self._change() as change:
-                self._unclaim(change.txn, load.claimed)
+                end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
 
     def touch(self, keys: Iterable[bytes]) -> None:
         """These entries were used; they are evicted last."""
@@ -262,26 +299,11 @@ class TtlCache:
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
         """A write is about to be sent: invalidates its targets, and lets nothing that depends on them be published
-        before `end_hold` or `until_ns`. Returns the holds."""
+        before `end_hold`, nor what a load finds that begins before `until_ns`. Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
-            self._forget_holds(change.txn, now_ns)
-            number = NUMBER.pack(change.next_hold())
-            keys = tuple(hold_prefix(target) + number for target in targets)
-            for key in keys:
-                change.txn.put(key, NUMBER.pack(until_ns), db=self._dbs[b"holds"])
-        return keys
-
-    def _forget_holds(self, txn: Any, now_ns: int) -> None:
-        """If there are many holds, deletes those whose time is over: their writes never reported an end."""
-        holds = self._dbs[b"holds"]
-        if txn.stat(holds)["entries"] < HOLDS:
-            return
-        with txn.cursor(holds) as cursor:
-            there = cursor.first()
-            while there:
-                over = NUMBER.unpack(cursor.value())[0] <= now_ns
-                there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
+            forget_holds(change.txn, self._dbs[b"holds"], now_ns)
+            return add_hold(change.txn, self._dbs[b"holds"], targets, change.next_hold(), until_ns)
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
         """The write has ended, with or without success: invalidates its targets again."""
@@ -315,34 +337,6 @@ class TtlCache:
             change = TtlChange(txn, self._dbs)
             yield change
             change.write()
-
-    def _is_claimed(self, txn: Any, key: bytes, now_ns: int) -> bool:
-        row = txn.get(key, db=self._dbs[b"claims"])
-        if row is None:
-            return False
-        pid, start, deadline_ns = CLAIM.unpack(row)
-        return bool(deadline_ns > now_ns and self._started(pid) == start)
-
-    def _unclaim(self, txn: Any, keys: Iterable[bytes]) -> None:
-        claims = self._dbs[b"claims"]
-        for key in keys:
-            row = txn.get(key, db=claims)
-            if row is not None and CLAIM.unpack(row)[:2] == (self._pid, self._start):
-                txn.delete(key, db=claims)
-
-    def _held(self, txn: Any, depends: tuple[Target, ...], now_ns: int) -> bool:
-        holds = self._dbs[b"holds"]
-        if not txn.stat(holds)["entries"]:
-            return False
-        with txn.cursor(holds) as cursor:
-            prefixes = [b""] if ALL in depends else [hold_prefix(target) for target in (ALL, *depends)]
-            for prefix in prefixes:
-                found = cursor.set_range(prefix)
-                while found and cursor.key().startswith(prefix):
-                    if NUMBER.unpack(cursor.value())[0] > now_ns:
-                        return True
-                    found = cursor.next()
-        return False
 
     def _put(self, change: TtlChange, load: Load, item: NewEntry) -> bool:
         """Stores an entry. False if it is older than the one that is there, already invalidated, empty, or larger than

@@ -5,8 +5,8 @@
     order      kind, u64 order      key: the first is evicted first
     invalid    target               seq of its last invalidation
     holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
-                                    until this time (ns)
-    claims     key                  the process that loads it: pid, start time; deadline of the load
+                                    whose load began before this time (ttl_holds.py)
+    claims     key                  the load that has it (ttl_claims.py)
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
 
@@ -17,7 +17,6 @@ Owner: none; no state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +25,6 @@ from hms_cache_proxy.cache.targets import ALL, Target
 ENTRY: Final = Struct(">QQB")
 PLACE: Final = Struct(">BQI")
 ORDER: Final = Struct(">BQ")
-CLAIM: Final = Struct(">IQQ")
 COUNTERS: Final = Struct(">QQQQ")
 SIZES: Final = Struct(">QQ")
 NUMBER: Final = Struct(">Q")
@@ -69,8 +67,3 @@ def last_invalidation(txn: Any, databases: Mapping[bytes, Any], depends: Iterabl
 def target_key(target: Target) -> bytes:
     """The key of a target. LMDB's keys are short, so long names with the same beginning are invalidated together."""
     return target[:400]
-
-
-def hold_prefix(target: Target) -> bytes:
-    """What the keys of a target's holds begin with."""
-    return blake2b(target, digest_size=16).digest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -153,15 +154,17 @@ class TtlSection(Section):
         (), description="Tables `[[ttl.tables]]`: pattern, ttl, refresh_interval; the first match applies."
     )
 
-    def policy(self, kind: str, database: bytes | None = None, table: bytes | None = None) -> Policy:
-        """The values for a kind and, if the entry is about a table, for that table (names as stored)."""
+    def policy(self, kind: str, tables: Iterable[tuple[bytes, bytes]] = ()) -> Policy:
+        """The values for a kind and the tables (database and name, as stored) that the entry is about: of several
+        tables, the shortest times."""
         if self.scope == "partition" and kind not in PARTITION_SCOPE:
             return Policy(0, NEVER, False)
         rule = self.kinds.get(kind, KindRule())  # type: ignore[call-overload]  # a name of KindName
         ttl, refresh = _first(rule.ttl, self.ttl), _first(rule.refresh_interval, self.refresh_interval)
-        special = self._rule_of(database, table) if table is not None else None
-        if special is not None:
-            ttl, refresh = _first(special.ttl, ttl), _first(special.refresh_interval, refresh)
+        rules = [self._rule_of(*table) for table in tables] if self.tables else []
+        if rules:
+            ttl = min(ttl if one is None else _first(one.ttl, ttl) for one in rules)
+            refresh = min(refresh if one is None else _first(one.refresh_interval, refresh) for one in rules)
         missing = self.cache_missing if rule.cache_missing is None else rule.cache_missing
         return Policy(ttl, refresh if refresh < ttl else NEVER, missing)
 
@@ -171,9 +174,8 @@ class TtlSection(Section):
         entries = self.maximum_size if rule.maximum_size is None else rule.maximum_size
         return entries, self.maximum_bytes if rule.maximum_bytes is None else rule.maximum_bytes
 
-    def _rule_of(self, database: bytes | None, table: bytes | None) -> TableRule | None:
-        name = b"%b.%b" % (database or b"", table or b"")
-        text = name.decode("utf-8", "replace")
+    def _rule_of(self, database: bytes, table: bytes) -> TableRule | None:
+        text = (b"%b.%b" % (database, table)).decode("utf-8", "replace")
         return next((rule for rule in self.tables if check_pattern(rule.pattern).fullmatch(text)), None)
 
 

@@ -1,16 +1,22 @@
 """What workers have asked, and have not been answered.
 
 Job: a worker's request becomes an event of the Fleet, and MayLeave the worker's answer. A question that comes before
-there is a Fleet waits for it; so does one whose worker has connected again in the meantime, which asks it again. Must
-not know: sockets, the protocol between proxies. Owner: the peers' process.
+there is a Fleet waits for it; so does one whose worker has connected again in the meantime, which asks it again. Of
+the early ones the last MOST_EARLY are kept: a worker that gets no answer decides by the state page, so it goes on to
+ask for as long as there is no cache, without which there is no Fleet. Must not know: sockets, the protocol between
+proxies. Owner: the peers' process.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections import deque
+from typing import Final, Protocol
 
 from hms_cache_proxy.peers.fleet import Fleet
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+
+MOST_EARLY: Final = 1000
+"""Questions that wait for a Fleet."""
 
 
 class AskingWorker(Protocol):
@@ -26,7 +32,7 @@ class WorkerDesk:
 
     def __init__(self, fleet: Fleet | None = None) -> None:
         self._fleet = fleet
-        self._early: list[tuple[AskingWorker, int, PeerRequest]] = []
+        self._early: deque[tuple[AskingWorker, int, PeerRequest]] = deque(maxlen=MOST_EARLY)
         self._asked: dict[int, tuple[AskingWorker, int]] = {}
         self._last = 0
 
@@ -41,7 +47,8 @@ class WorkerDesk:
         """A request has arrived."""
         fleet = self._fleet
         if fleet is None:
-            self._early.append((worker, token, request))
+            if request.answered:  # there is nobody yet who could be told of anything else
+                self._early.append((worker, token, request))
             return
         if request.answered:
             self._last += 1

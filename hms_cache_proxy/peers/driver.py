@@ -202,9 +202,9 @@ class PeersProcess:
             host, _, port = peer.removeprefix(DNS_PREFIX).rpartition(":")
             try:
                 rows = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: it cannot be a name of DNS
                 complete = False
-                log.warning("peers cannot be looked up", name=host, error=str(error))
+                self._notices.say("peers cannot be looked up", host, str(error), boottime_ns())
                 continue
             found += [f"[{row[4][0]}]:{port}" if ":" in str(row[4][0]) else f"{row[4][0]}:{port}" for row in rows]
         return found, complete

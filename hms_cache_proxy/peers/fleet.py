@@ -125,7 +125,7 @@ class Fleet:
         """Time has passed."""
         self.outbox.tick(now_ns)
         for link, heard_ns in list(self._heard_ns.items()):
-            if now_ns - heard_ns > self.times.silence_ns:
+            if now_ns - heard_ns > self.times.silence_ns and not self._may_be_silent(link):
                 self._close(link, "it is silent", now_ns)
         for following in list(self.following.values()):
             if following.current and self._own.serves and now_ns - following.asked_ns >= self.times.ask_ns:
@@ -139,6 +139,12 @@ class Fleet:
             place.dialling = True
             self._commands.append(DialPeer(place.address))
         self._decide(now_ns)
+
+    def _may_be_silent(self, link: int) -> bool:
+        """Is it one on which nothing is asked? Then nothing arrives while nothing is written. (What is sent shows that
+        the other end is there: how many hits there were.)"""
+        following = self.following.get(link)
+        return following is not None and following.current and not self._own.serves
 
     def _compare(self, now_ns: int) -> None:
         self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)

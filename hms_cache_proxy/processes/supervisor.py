@@ -35,6 +35,7 @@ import structlog
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
 from hms_cache_proxy.config.security import uses_files
@@ -131,7 +132,7 @@ class Supervisor:
         unfenced = left_on(paths.state(config))
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences(unfenced) if config.source != "none" else None
-        self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
+        self._ttl = self._new_ttl_cache(unfenced) if config.ttl.enabled else None
         self._recording = recordings.begin(config) if config.record else None
         self._crew = Crew(self._page, config.workers)
         self._workers = [self._worker(index) for index in range(config.workers)]
@@ -172,9 +173,15 @@ class Supervisor:
             ],
         )
 
-    def _new_ttl_cache(self) -> TtlCache:
-        """Create an empty cache, because the age of what an earlier run has loaded is unknown."""
-        return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
+    def _new_ttl_cache(self, unfenced: bool) -> TtlCache:
+        """Create an empty cache, because the age of what an earlier run has loaded is unknown. The writes that it left
+        in flight are held; if some were `unfenced`, everything is."""
+        longest_ns, now_ns = self._config.upstream_options.request_timeout_ns, time.monotonic_ns()
+        bounds = bounds_of(self._config.ttl)
+        cache = TtlCache.create(paths.ttl(self._config), bounds, started, now_ns=now_ns, longest_ns=longest_ns)
+        if unfenced:
+            cache.hold([ALL], now_ns + longest_ns, now_ns)
+        return cache
 
     def _worker(self, index: int) -> Child:
         def died(name: str) -> None:
@@ -234,9 +241,10 @@ class Supervisor:
             await asyncio.wait([*watchers, *keepers.values()])
         if self._fences is not None:
             self._fences.close(clean=True)
-        for opened in (self._ttl, self._recording):
-            if opened is not None:
-                opened.close()
+        if self._ttl is not None:
+            self._ttl.end()
+        if self._recording is not None:
+            self._recording.close()
         if self._broken is not None:
             raise self._broken
         log.info("stopped", in_time=in_time)

@@ -1,14 +1,17 @@
 """Executes the refreshes of TTL mode: asks the metastore after answers were given.
 
 Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi, or,
-where the proxy logs in, is made for the user or as the proxy. A failure leaves the old entries, which are still due.
-Must not know: what is asked.
+where the proxy logs in, is made for the user or as the proxy. A failure leaves the old entry, which is still due, and
+costs other entries a new connection. Must not know: what is asked.
 Owner: a task of the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -31,6 +34,7 @@ from . import twin
 
 TOGETHER_S = 0.02  # entries that come due within this time are reloaded together
 AT_ONCE = 4  # connections
+MOST_FAILURES = 10  # of one user's reloads; the others are left until they are read again
 _READ_BYTES = 1 << 16
 
 _SET_UGI = Header(b"set_ugi", MessageType.CALL, 0, 0)
@@ -74,7 +78,9 @@ class Refresher:
                 by_user: dict[bytes, list[Reload]] = {}
                 try:
                     for reload in due.take():
-                        by_user.setdefault(reload.identity, []).append(reload)
+                        if reload is not None:
+                            by_user.setdefault(reload.identity, []).append(reload)
+                        await asyncio.sleep(0)  # each costs a commit
                 except CacheError as error:
                     self._metrics.internal_error("ttl")
                     log.error(
@@ -84,25 +90,61 @@ class Refresher:
                     tasks.create_task(self._reload(identity, reloads), name="reload")
 
     async def _reload(self, identity: bytes, reloads: list[Reload]) -> None:
-        left = list(reloads)
+        left, failures = deque(reloads), 0
         try:
-            async with self._slots, asyncio.timeout(self._request_timeout_s):
-                caller = CallUser(replay.named(identity)) if identity else None
-                endpoint, streams = await first_reached(
-                    self._endpoints,
-                    self._connect_timeout_s,
-                    lambda endpoint, reached: open_streams(endpoint, caller, reached),
-                )
-                try:
-                    if identity and self._endpoints.hear_users:  # after a login, set_ugi would change nothing
-                        said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
-                        if not replay.succeeded(said):
-                            raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
-                    while left:
-                        reply = await _ask_bridged(endpoint, streams, left[0].ask, self._memory)
-                        self._learn(left.pop(0), reply)
-                finally:
-                    streams[1].close()
+            async with self._slots:
+                while left and failures < MOST_FAILURES:
+                    before = len(left)
+                    with self._noted():
+                        await self._on_one_connection(identity, left)
+                    if len(left) == before:
+                        return  # nobody can be asked
+                    failures += 1
+        finally:
+            for reload in left:
+                self._give_up(reload)
+
+    async def _on_one_connection(self, identity: bytes, left: deque[Reload]) -> None:
+        """Reload until nothing is left, or until one fails, which is given up: its reply may be too long, or the
+        metastore may have closed the connection instead of answering. If time is over, nothing is given up here."""
+        async with asyncio.timeout(self._request_timeout_s):
+            endpoint, streams = await self._connected(identity)
+        try:
+            while left:
+                async with asyncio.timeout(self._request_timeout_s):
+                    reply = await _ask_bridged(endpoint, streams, left[0].ask, self._memory)
+                self._learn(left.popleft(), reply)
+        except TimeoutError:
+            raise
+        except (WireError, OSError):
+            self._give_up(left.popleft())
+            raise
+        finally:
+            streams[1].close()
+
+    async def _connected(self, identity: bytes) -> tuple[Endpoint, MetastoreStreams]:
+        """A connection of this user."""
+        caller = CallUser(replay.named(identity)) if identity else None
+        endpoint, streams = await first_reached(
+            self._endpoints,
+            self._connect_timeout_s,
+            lambda endpoint, reached: open_streams(endpoint, caller, reached),
+        )
+        try:
+            if identity and self._endpoints.hear_users:  # after a login, set_ugi would change nothing
+                said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
+                if not replay.succeeded(said):
+                    raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
+        except BaseException:
+            streams[1].close()
+            raise
+        return endpoint, streams
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Failures are counted and logged."""
+        try:
+            yield
         except TimeoutError:
             self._failed("timeout", f"no reply within {self._request_timeout_s} s")
         except WireError as error:
@@ -111,20 +153,25 @@ class Refresher:
             self._failed("closed", str(error))
         except UpstreamError as error:
             self._failed("connect", str(error))
-        finally:
-            for reload in left:
-                reload.release()
-                self._metrics.ttl_refreshed(reload.kind.label, "failed")
 
     def _failed(self, kind: UpstreamFailure, error: str) -> None:
         self._metrics.upstream_failed(kind)
         self._say("a refresh failed; the cached entry is served until it expires", kind, error=error)
 
+    def _give_up(self, reload: Reload) -> None:
+        reload.release()
+        self._metrics.ttl_refreshed(reload.kind.label, "failed")
+
     def _learn(self, reload: Reload, reply: bytes) -> None:
         well = kept_part(reload.ask.header.name.decode(), reply) is not None  # that it does not exist is an answer too
-        if well:
-            reload.learn(reply)
-        else:
+        try:
+            if well:
+                reload.learn(reply)
+        except (CacheError, WireError) as error:
+            self._metrics.internal_error("ttl")
+            self._say("the reply to a refresh cannot be kept", reload.ask.header.name.decode(), error=str(error))
+            well = False
+        if not well:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 

@@ -17,7 +17,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import (
     ENTRY_OVERHEAD_BYTES,
-    HOLDS,
     EntryKind,
     Load,
     NewEntry,
@@ -25,6 +24,7 @@ from hms_cache_proxy.cache.ttl import (
     key_of,
 )
 from hms_cache_proxy.cache.ttl_change import Bounds
+from hms_cache_proxy.cache.ttl_holds import HOLDS
 from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.consistency.processes import started
 
@@ -47,7 +47,7 @@ def cache(tmp_path: Path) -> Iterator[TtlCache]:
 
 def _load(cache: TtlCache, name: bytes, body: bytes = b"x", now_ns: int = 10) -> Load:
     load = cache.begin([_key(name)], now_ns, FAR)
-    cache.publish(load, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
+    cache.publish(load, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)])
     return load
 
 
@@ -60,7 +60,7 @@ def _body(cache: TtlCache, name: bytes) -> bytes | None:
 def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
     late = cache.begin([_key(b"1")], 10, FAR)
     cache.invalidate([b"ta"])
-    cache.publish(late, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
+    cache.publish(late, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")])
     assert _body(cache, b"1") is None
     _load(cache, b"1", b"new", 30)
     assert _body(cache, b"1") == b"new"
@@ -75,7 +75,7 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
     for number, put in ((0, 0), (1, 1)):
         load = cache.begin([_key(b"1")], 300, FAR)
         item = NewEntry(EntryKind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
-        assert cache.publish(load, [item], 300) == put
+        assert cache.publish(load, [item]) == put
 
 
 @pytest.mark.parametrize("body", [None, b"x" * 10_000])
@@ -83,9 +83,9 @@ def test_what_is_gone_or_too_large_leaves_nothing(cache: TtlCache, body: bytes |
     _load(cache, b"1", b"old", 10)
     late = cache.begin([_key(b"1")], 5, FAR)
     item = NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
-    assert cache.publish(late, [item], 20) == 0
+    assert cache.publish(late, [item]) == 0
     assert _body(cache, b"1") == b"old", "what began earlier says nothing about it"
-    assert cache.publish(cache.begin([_key(b"1")], 20, FAR), [item], 30) == 0
+    assert cache.publish(cache.begin([_key(b"1")], 20, FAR), [item]) == 0
     assert _body(cache, b"1") is None and cache.sizes()[EntryKind.TABLE].entries == 0
 
 
@@ -125,8 +125,12 @@ def test_nothing_is_published_while_a_write_is_in_flight(cache: TtlCache) -> Non
 
 def test_write_of_unknown_outcome_ends_with_its_time(cache: TtlCache) -> None:
     cache.hold([ALL], 100, 10)
-    _load(cache, b"1", b"before", 99)
+    _load(cache, b"1", b"before", 98)
+    during = cache.begin([_key(b"1")], 99, FAR)
     assert _body(cache, b"1") is None
+    assert cache.publish(during, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"of then")]) == 0, (
+        "whenever it ends: the write may have been executed after it had read"
+    )
     _load(cache, b"1", b"then", 100)
     assert _body(cache, b"1") == b"then"
 
@@ -135,8 +139,23 @@ def test_one_load_of_a_key_at_a_time(cache: TtlCache) -> None:
     first = cache.begin([_key(b"1"), _key(b"2")], 10, 1000)
     second = cache.begin([_key(b"2"), _key(b"3")], 11, 1000)
     assert second.claimed == (_key(b"3"),) and second.theirs == (_key(b"2"),)
-    cache.publish(first, [], 12)
+    cache.publish(first, [])
     assert cache.begin([_key(b"2")], 13, 1000).claimed == (_key(b"2"),)
+
+
+def test_nobody_waits_for_a_refresh(cache: TtlCache) -> None:
+    """It may have to wait for many others, or for a metastore that hangs."""
+    key = _key(b"1")
+    refresh = cache.begin([key], 10, 1000, refresh=True)
+    assert cache.begin([key], 11, 1000, refresh=True).theirs == (key,)
+    load = cache.begin([key], 12, 1000, alone=True)
+    assert load.claimed == (key,)
+    for late in (cache.begin([key], 13, 1000, refresh=True), cache.begin([key], 13, 1000)):
+        assert late.theirs == (key,)
+    cache.release(refresh)
+    assert cache.begin([key], 14, 1000).theirs == (key,), "the claim is not the refresh's any more"
+    cache.release(load)
+    assert cache.begin([key], 15, 1000).claimed == (key,)
 
 
 def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> None:
@@ -152,10 +171,29 @@ def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> No
         cache.close()
 
 
+def test_whether_a_process_lives_is_asked_once_for_many_keys(tmp_path: Path) -> None:
+    """Each reader that waits asks again after each commit."""
+    asked: list[int] = []
+
+    def alive(pid: int) -> int:
+        asked.append(pid)
+        return 1
+
+    cache = TtlCache(tmp_path / "ttl", BOUNDS, alive, pid=7)
+    try:
+        keys = [b"%016d" % number for number in range(1000)]
+        cache.begin(keys, 10, FAR)
+        asked.clear()
+        assert len(cache.begin(keys, 11, FAR).theirs) == 1000
+        assert asked == [7]
+    finally:
+        cache.close()
+
+
 def test_older_load_does_not_replace_a_newer_one(cache: TtlCache) -> None:
     older = cache.begin([_key(b"1")], 10, FAR)
     _load(cache, b"1", b"newer", 20)
-    cache.publish(older, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
+    cache.publish(older, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")])
     assert _body(cache, b"1") == b"newer"
 
 
@@ -186,6 +224,52 @@ def test_start_makes_it_anew(tmp_path: Path) -> None:
     second.close()
 
 
+def kept_after_restart(path: Path, target: bytes, began_ns: int) -> bool:
+    """The proxy has started again at 1,000, when its metastores work for 100 at most."""
+    cache = TtlCache.create(path, BOUNDS, started, now_ns=1000, longest_ns=100)
+    load = cache.begin([_key(b"1")], began_ns, FAR)
+    put = cache.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), (target,), b"x")])
+    cache.close()
+    return put == 1
+
+
+@pytest.mark.parametrize(
+    ("until_ns", "began_ns", "kept"), [(1050, 1049, False), (1050, 1050, True), (FAR, 1099, False), (FAR, 1100, True)]
+)
+def test_writes_that_were_left_in_flight_are_held_after_a_restart(
+    tmp_path: Path, until_ns: int, began_ns: int, kept: bool
+) -> None:
+    """A metastore may execute them later than what is loaded first."""
+    for target, expected in ((b"ta", kept), (b"tb", True)):
+        cache = TtlCache.create(tmp_path / "ttl", BOUNDS, started, now_ns=1000, longest_ns=100)
+        cache.hold([b"ta"], 10, 5)
+        cache.hold([b"ta"], until_ns, 5)
+        cache.end_hold(cache.hold([b"tb"], FAR, 5), [b"tb"])
+        cache.close()
+        assert kept_after_restart(tmp_path / "ttl", target, began_ns) is expected
+
+
+def test_an_orderly_end_leaves_only_what_is_held(tmp_path: Path) -> None:
+    """So a restart of the machine after it holds nothing."""
+    for left in ((b"ta",), ()):
+        path = tmp_path / f"ttl {len(left)}"
+        cache = TtlCache.create(path, BOUNDS, started)
+        cache.end_hold(cache.hold([b"tb"], FAR, 5), [b"tb"])
+        if left:
+            cache.hold(left, FAR, 5)
+        cache.end()
+        assert path.exists() is bool(left)
+
+
+@pytest.mark.parametrize("loss", ["boot", "data.mdb"])
+def test_what_was_left_is_unknown_after_a_restart_of_the_machine(tmp_path: Path, loss: str) -> None:
+    TtlCache.create(tmp_path / "ttl", BOUNDS, started).close()
+    (tmp_path / "ttl" / loss).write_text("of another time")
+    assert not kept_after_restart(tmp_path / "ttl", b"ta", 1099)
+    (tmp_path / "ttl" / loss).write_text("of another time")
+    assert kept_after_restart(tmp_path / "ttl", b"ta", 1100)
+
+
 @dataclass
 class _Entry:
     seq: int
@@ -214,9 +298,9 @@ class _Model:
         for target in targets:
             self.invalid[target] = self.seq
 
-    def publish(self, seq: int, began_ns: int, name: bytes, body: bytes, now_ns: int) -> None:
+    def publish(self, seq: int, began_ns: int, name: bytes, body: bytes) -> None:
         depends = DEPENDS[name]
-        held = {target for until_ns, targets in self.holds.values() if until_ns > now_ns for target in targets}
+        held = {target for until_ns, targets in self.holds.values() if until_ns > began_ns for target in targets}
         if held & {ALL, *depends} or any(self.invalid.get(target, -1) > seq for target in (ALL, *depends)):
             return
         known = self.entries.get(name)
@@ -259,8 +343,8 @@ class LoadingCacheMachine(RuleBasedStateMachine):
     def publish(self, load: tuple[bytes, Load, int], body: bytes) -> None:
         self.now_ns += 1
         name, begun, seq = load
-        self.cache.publish(begun, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
-        self.model.publish(seq, begun.began_ns, name, body, self.now_ns)
+        self.cache.publish(begun, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)])
+        self.model.publish(seq, begun.began_ns, name, body)
 
     @rule(which=_targets)
     def invalidate(self, which: tuple[bytes, ...]) -> None:

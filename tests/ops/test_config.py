@@ -160,7 +160,7 @@ def test_the_child_gets_the_same_settings() -> None:
             "ttl.tables": [{"pattern": "a.b", "ttl": "2s"}],
         },
     )
-    assert config.ttl.policy("table", b"a", b"b").ttl_s == 2
+    assert config.ttl.policy("table", [(b"a", b"b")]).ttl_s == 2
     assert from_json(to_json(config)) == config
 
 

@@ -14,6 +14,7 @@ import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.peers.terms import FleetTimes
 from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
@@ -21,7 +22,7 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
-from tests.testbed.processes import free_port
+from tests.testbed.processes import free_port, wait_until
 
 LEASES_S = 60.0
 """Until every proxy has its leases, on a busy machine."""
@@ -261,3 +262,21 @@ def test_two_halves_of_a_partition_both_go_on(
             one.restore()
     leased(proxies, 1)
     assert all(shown(proxy, unique_name, "left") == "4" for proxy in proxies)
+
+
+def dialled_from(port: int) -> set[str]:
+    """The local addresses of the connections that this machine has open to a port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[1] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"}
+
+
+@pytest.mark.real
+def test_strict_proxies_stay_connected_while_nothing_is_written(bed: Bed, new_proxy: Callable[..., Proxy]) -> None:
+    """They ask for no leases, and so hear nothing for longer than a connection with leases may be silent."""
+    ports = [free_port(), free_port()]
+    for own in range(2):
+        new_proxy(bed.shared("embedded"), settings={**listening(ports, own), "CONSISTENCY": "strict"})
+    assert wait_until(lambda: all(len(dialled_from(port)) == 1 for port in ports))
+    before = [dialled_from(port) for port in ports]
+    time.sleep(2.5 * FleetTimes().silence_ns / 1e9)
+    assert [dialled_from(port) for port in ports] == before

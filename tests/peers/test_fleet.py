@@ -46,11 +46,11 @@ TABLE = (b"tx",)
 class Member:
     """A Fleet with a clock that stands, and records of a simulated proxy."""
 
-    def __init__(self, *, lag_s: int = 0, given_until_ns: int = 0) -> None:
+    def __init__(self, *, lag_s: int = 0, given_until_ns: int = 0, serves: bool = True) -> None:
         self.now_ns = 100 * S
         proxy = World(0, 1).proxies[0]
         proxy.incarnation, self.records = OWN, proxy.records
-        own = OwnMember(OWN, "own:1", b"m", self.now_ns, given_until_ns)
+        own = OwnMember(OWN, "own:1", b"m", self.now_ns, given_until_ns, serves)
         self.fleet = Fleet(own, self.records, FleetTimes(list_lag_ns=lag_s * S))
 
     def take(self) -> list[PeerCommand]:
@@ -385,6 +385,21 @@ def test_an_orderly_stop(member: Member) -> None:
     assert given(commands) == [(5, 2 * S)]
     assert commands[-1] == SendToPeer(1, AnswersNothing())
     assert given(member.got(2, LeaseAsked(6))) == [(6, 0)]
+
+
+@pytest.mark.parametrize("serves", [True, False])
+@pytest.mark.parametrize("said", [[], [Welcome(), Replayed(3)]])
+def test_who_asks_for_no_lease_stays_connected_while_nothing_is_written(serves: bool, said: list[PeerMessage]) -> None:
+    """As with `strict` and `eventual`."""
+    member = Member(serves=serves)
+    member.listed("other:1")
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    member.got(1, *said)
+    commands = [command for _ in range(20) for command in member.after(1)]
+    stays = not serves and said != []
+    assert bool(of(ClosePeer, commands)) is bool(of(DialPeer, commands)) is not stays
+    asked = [one for one in commands if isinstance(one, SendToPeer) and isinstance(one.message, LeaseAsked)]
+    assert bool(asked) is (serves and said != [])
 
 
 def test_a_follower_that_stops_is_not_waited_for(member: Member) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 
 PAGE_BYTES = 4096
+GIVEN = {"store": "none", "ttl.enabled": True, "ttl.ttl": "1h", "read_methods": "get_vendor_facts, get_more"}
 
 
 def call(method: str, **arguments: object) -> tuple[Header, bytes]:
@@ -70,10 +71,9 @@ class Bench:
 
 
 @contextmanager
-def opened(directory: Path) -> Iterator[Bench]:
-    """In a new directory."""
-    given = {"store": "none", "ttl.enabled": True, "ttl.ttl": "1h", "read_methods": "get_vendor_facts, get_more"}
-    config = load(cli=given)
+def opened(directory: Path, settings: Mapping[str, object] = GIVEN) -> Iterator[Bench]:
+    """In a new directory. `settings`: besides, or instead of, GIVEN."""
+    config = load(cli={**GIVEN, **settings})
     cache = TtlCache.create(directory / "ttl", bounds_of(config.ttl), started)
     metrics = WorkerMetrics()
     with StatePage(directory / "state", create=True) as page:

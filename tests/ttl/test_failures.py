@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 
@@ -14,6 +15,7 @@ from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.consistency.guards import WriteEnding
+from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.methods.ttl.pending import HoldBarrier
@@ -23,9 +25,10 @@ from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire import spec
-from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
+from tests.methods.world import struct
+from tests.server.scripted import STOP, Call, Hangup, ScriptedMetastore, string_field
 from tests.testbed.certificates import Authority
-from tests.ttl.bench import Bench, call, listing, opened
+from tests.ttl.bench import Bench, call, listing, opened, reply
 
 
 @pytest.fixture
@@ -62,6 +65,24 @@ def test_a_cache_that_cannot_be_read_is_looked_after_all_the_same(bench: Bench) 
     bench.dispatcher.tell()
     bench.dispatcher.forget_dead_readers()
     assert bench.errors == 2
+
+
+@pytest.mark.parametrize("method", ["get_partition_by_name", "get_partitions"])
+def test_a_reply_is_passed_on_though_the_cache_cannot_be_read_for_it(bench: Bench, method: str) -> None:
+    """The names of partition keys are looked up there, when the reply has arrived."""
+    partition = struct("Partition", values=[b"1", b"1"], dbName=b"d", tableName=b"t")
+    many = method == "get_partitions"
+    forward = bench.asked(
+        bench.session,
+        method,
+        db_name=b"d",
+        tbl_name=b"t",
+        **({"max_parts": -1} if many else {"part_name": b"p=1/q=1"}),
+    )
+    assert isinstance(forward, Forward)
+    bench.cache.close()
+    forward.pending.reply_done(bench.session, reply(method, [partition] if many else partition), monotonic_ns())
+    assert bench.errors > 0
 
 
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
@@ -162,6 +183,37 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
         assert [call.name for _, call in metastore.calls] == ["set_ugi", "get_all_tables"][: 1 + known]
     failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"})
     assert (len(learned), len(released), failures or 0) == ((1, 0, 0) if known else (0, 1, 1))
+
+
+def test_a_reload_that_fails_costs_the_others_only_a_connection() -> None:
+    """Else whatever is due with it would never be refreshed."""
+    ends: list[str] = []
+    metrics = WorkerMetrics()
+
+    def hang_up(message: bytes, call: Call) -> Iterator[bytes]:
+        raise Hangup
+
+    def damaged(reply: bytes) -> None:
+        raise CacheError("the cache cannot be read")
+
+    def asked(name: str, learn: Callable[[bytes], None]) -> Reload:
+        header, message = call(name, db_name=b"d")
+        release = partial(ends.append, f"{name} released")
+        return Reload(EntryKind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learn, release)
+
+    async def reload(refresher: Refresher) -> None:
+        learned = lambda reply: ends.append("learned")  # noqa: E731
+        reloads = [asked("get_all_tables", learned) for _ in range(4)]
+        reloads[1:1] = [asked("get_tables", learned)]
+        reloads[3] = asked("get_all_tables", damaged)
+        await refresher._reload(b"", reloads)
+
+    with ScriptedMetastore() as metastore:
+        metastore.answers["get_all_tables"] = lambda message, call: iter([listing([b"t"])])
+        metastore.answers["get_tables"] = hang_up
+        asyncio.run(reload(refresher(Endpoints([metastore.address]), metrics)))
+        assert [number for number, _ in metastore.calls] == [1, 1, 2, 2, 2]
+    assert ends == ["learned", "get_tables released", "learned", "get_all_tables released", "learned"]
 
 
 @pytest.mark.parametrize("trusted", [True, False])

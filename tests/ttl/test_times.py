@@ -151,7 +151,11 @@ def test_absent_objects_by_setting(recorded: Callable[..., Recorded], unique_nam
         with pytest.raises(ttypes.NoSuchObjectException) as through:
             world.client.get_table(unique_name, "none")
         assert world.client.get_partitions_by_names(unique_name, "t", NAMES[:1]) == []
-    assert len(world.asked.take()) == (2 if missing == "true" else 4)
+        with pytest.raises(ttypes.NoSuchObjectException):
+            world.client.get_partition_by_name(unique_name, "t", NAMES[0])
+    assert len(world.asked.take()) == (3 if missing == "true" else 6)
+    add_partitions(world.client, unique_name, VALUES[:1])
+    assert world.client.get_partition_by_name(unique_name, "t", NAMES[0]).values == VALUES[0]
     with pytest.raises(ttypes.NoSuchObjectException) as direct:
         world.direct.get_table(unique_name, "none")
     assert through.value.message == direct.value.message

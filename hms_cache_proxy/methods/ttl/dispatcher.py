@@ -44,6 +44,10 @@ from .whole import Whole
 USED_AT_ONCE = 500
 """Entries that `touch` marks as used in one go (about 4 ms)."""
 
+SHARED_NS = 100_000_000
+"""A reader waits for loads that began up to this long after its arrival. What cannot be kept (refusals, long replies,
+what is being written) would otherwise be loaded for one waiting reader after the other."""
+
 OBJECTS: Mapping[str, Maker] = {
     "get_table": tables.one_table,
     "get_table_req": tables.one_table,
@@ -228,7 +232,7 @@ class LoadingDispatcher(BaseDecider):
             if look.due:
                 self.due.add(call.session.identity or b"", conversation, header, call.message)
             return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, label)
-        if not look.claim(missing, alone=call.patient):
+        if not look.claim(missing, alone=call.patient, latest_ns=call.arrived_ns + SHARED_NS):
             return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
         pending = Loading(self._shared, conversation, label, header.seqid, monotonic_ns())
@@ -244,13 +248,10 @@ class LoadingDispatcher(BaseDecider):
         if self._per_user:
             user, depends = session.identity or b"", (*depends, ROLES)
         after_ns = session.locked.of(depends) if session.locked is not None else 0
-        look = RequestView(self._shared, user, depends, after_ns)
-        for target in depends:
-            parts = target[1:].split(b"\0")
-            if target[:1] == b"t" and len(parts) == 3:
-                look.database, look.table = parts[1], parts[2]
-                look.lists = (partition_lists(parts[0], parts[1], parts[2]),)
-        return look
+        tables = [target[1:].split(b"\0") for target in depends if target[:1] == b"t" and target.count(b"\0") == 2]
+        about = tuple((database, table) for _, database, table in tables)
+        listed = tuple(partition_lists(*parts) for parts in tables[-1:])  # calls about partitions name one table
+        return RequestView(self._shared, user, depends, after_ns, about, listed)
 
     def _conversation(
         self, look: RequestView, label: str, kind: EntryKind, header: Header, args: Any, arguments: bytes

@@ -105,10 +105,8 @@ class ByFilter(Conversation):
         body, missing = self._from_names()
         if body is not None:
             return body
-        if self._given_up:
-            return None
         self.look.claim(missing, alone=False)
-        return self._question_for_partitions()
+        return None if self._given_up else self._question_for_partitions()
 
     def learn(self, reply: bytes) -> None:
         """The metastore answered the request itself: keep the whole reply."""
@@ -154,7 +152,9 @@ class ByFilter(Conversation):
         found = self._entries.get(LIST, selected)
         self._known = {n: f.body for n, f in zip(selected, found, strict=True) if f is not None and not f.absent}
         self._missing = [name for name in selected if name not in self._known]
-        self._given_up = len(self._missing) > ASKED_AT_ONCE
+        if len(self._missing) > ASKED_AT_ONCE:
+            self._given_up = True
+            return self._whole.wanted()
         if self._missing:
             return None, [self._entries.key(LIST, name) for name in self._missing]
         return self._result(), []

@@ -16,6 +16,7 @@ import structlog
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of
+from hms_cache_proxy.cache.ttl_claims import FOREVER
 from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
@@ -77,14 +78,14 @@ class TtlContext:
 @dataclass(slots=True)
 class RequestView:
     """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then is
-    too old for this client. `lists`: what entries about several partitions depend on besides `depends`."""
+    too old for this client. `tables`: database and name of the tables that it is about. `lists`: what entries about
+    several partitions depend on besides `depends`."""
 
     shared: TtlContext
     user: bytes
     depends: tuple[Target, ...]
     after_ns: int = 0
-    database: bytes | None = None
-    table: bytes | None = None
+    tables: tuple[tuple[bytes, bytes], ...] = ()
     lists: tuple[Target, ...] = ()
     due: dict[bytes, int] = field(default_factory=dict)
     """Keys of entries that are due for a refresh, and when the loads of these entries began."""
@@ -92,7 +93,7 @@ class RequestView:
 
     def policy(self, kind: EntryKind) -> Policy:
         """The policy for entries of this kind."""
-        return self.shared.section.policy(kind.label, self.database, self.table)
+        return self.shared.section.policy(kind.label, self.tables)
 
     def key(self, kind: EntryKind, *parts: bytes) -> bytes:
         """The key of an object."""
@@ -145,10 +146,13 @@ class RequestView:
             entry = snapshot.since(key, 0)
         return entry is not None and entry.loaded_ns <= self.due[key]
 
-    def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
-        """Begin to load these. False if another load has claimed one of them and `alone` asks to wait in that case."""
+    def claim(self, keys: Sequence[bytes], *, alone: bool, latest_ns: int = FOREVER, refresh: bool = False) -> bool:
+        """Begin to load these. False if another load has claimed one of them, which began no later than `latest_ns`,
+        and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
         shared = self.shared
-        load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone)
+        load = shared.cache.begin(
+            keys, monotonic_ns(), shared.ends_ns(), alone=alone, latest_ns=latest_ns, refresh=refresh
+        )
         if load.theirs and alone:
             return False
         self.load = load
@@ -159,7 +163,7 @@ class RequestView:
         load, self.load = self.load, None
         if load is not None:
             try:
-                self.shared.cache.publish(load, items, monotonic_ns())
+                self.shared.cache.publish(load, items)
             except CacheError as error:
                 self.shared.troubled(error)
 

@@ -32,6 +32,7 @@ from ..reply_contents import returned_at, whole_header
 from .looking import Conversation, DueEntry, KnownKeys, RequestView, question, says_only
 from .members import Members, target_of
 from .tables import partition_keys
+from .whole import Whole
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
 _SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
@@ -115,18 +116,18 @@ class PartitionEntries:
     def items(
         self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
     ) -> list[NewEntry]:
-        """Entries for partitions whose names are known, except for those with too many columns. The metrics count
-        these, unless they are `counted` already."""
+        """Entries for partitions whose names are known; empty ones for those with too many columns, so that nothing
+        older is kept. The metrics count these, unless they are `counted` already."""
         limit = self.look.shared.section.partition_column_limit
         items = []
         for partition in shown:
             name = asked.get(partition.values)
             if name is None:
                 continue
-            if limit and partition.columns > limit:
+            too_wide = limit and partition.columns > limit
+            if too_wide:
                 self.look.shared.metrics.ttl_over_limit.inc(not counted)
-                continue
-            items.append(self.item(partition.shape, name, partition.body))
+            items.append(self.item(partition.shape, name, None if too_wide else partition.body))
         return items
 
     def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> NewEntry:
@@ -296,22 +297,25 @@ def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> 
 class OnePartition(Conversation):
     """get_partition_by_name, and get_partition if the table's partition keys are known."""
 
-    def __init__(self, look: RequestView, header: Header, table: TableKey, name: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, table: TableKey, name: bytes, arguments: bytes) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION
         self._method = header.name.decode()
         self._entries = PartitionEntries(look, table)
         self._name = name
         self._compared: bytes | None = None
+        self._whole = Whole(look, self._method, arguments, EntryKind.PARTITION)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """The result, or the partition's key. If it does not exist, the metastore says so, in its own words."""
+        """The result, or the partition's key. That it does not exist is kept for each method, in its own words."""
         found = self._entries.get(SINGLE, [self._name])[0]
         if found is not None and not found.absent and self._entries.is_to_be_compared():
             self._compared, found = found.body, None
-        if found is None or found.absent:
-            return None, [self._entries.key(SINGLE, self._name)]
-        return success_struct(found.body), []
+        if found is not None and not found.absent:
+            return success_struct(found.body), []
+        is_kept = self._compared is None and self.look.policy(EntryKind.PARTITION).cache_missing
+        refusal = self._whole.wanted()[0] if is_kept else None
+        return refusal, [] if refusal is not None else [self._entries.key(SINGLE, self._name)]
 
     def learn(self, reply: bytes) -> None:
         """Keep the partition."""
@@ -319,13 +323,20 @@ class OnePartition(Conversation):
         if self._compared is not None:
             self.look.shared.metrics.ttl_compared(same=shown is not None and shown.body == self._compared)
         if shown is None:
-            keys = [self._entries.key(way, self._name) for way in (PLAIN, SINGLE)]
-            self.look.refused(self.kind, self._method, reply, keys)
+            self._learn_refusal(reply)
         elif self._is_its_name(shown.values):
             self._entries.remember_keys(self._name)
             self.look.publish(self._entries.items([shown], {shown.values: self._name}))
         else:
             self.look.release()
+
+    def _learn_refusal(self, reply: bytes) -> None:
+        refusal = self._whole.item(reply)
+        if refusal is None:
+            keys = [self._entries.key(way, self._name) for way in (PLAIN, SINGLE)]
+            self.look.refused(self.kind, self._method, reply, keys)
+        else:
+            self.look.publish([refusal, *(self._entries.item(way, self._name, None) for way in (PLAIN, SINGLE))])
 
     def _is_its_name(self, values: tuple[bytes, ...]) -> bool:
         """Do lists use this name too? Calls for one partition also accept other spellings, another order of the keys,
@@ -349,7 +360,7 @@ def one_partition(look: RequestView, header: Header, args: Any, arguments: bytes
         if keys is None or args.part_vals is None or len(keys) != len(args.part_vals) or not all(args.part_vals):
             return None
         name = make_name([(key, b"") for key in keys], args.part_vals)
-    return None if name is None or split_name(name) is None else OnePartition(look, header, table, name)
+    return None if name is None or split_name(name) is None else OnePartition(look, header, table, name, arguments)
 
 
 def table_of(database: bytes | None, table: bytes | None) -> TableKey | None:

@@ -42,7 +42,11 @@ class Loading(Pending):
         if reply is None:
             self.conversation.look.release()
             return
-        self.conversation.learn(reply)
+        try:
+            self.conversation.learn(reply)
+        except CacheError as error:
+            self.shared.troubled(error)
+            self.conversation.look.release()
         self._loaded(said(reply) is Said.SUCCESS)
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:

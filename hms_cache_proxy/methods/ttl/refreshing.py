@@ -50,29 +50,28 @@ class DueEntries:
             for one in conversation.due(header, message):
                 self._alone.setdefault(one[0], (identity, one, conversation))
 
-    def take(self) -> Iterator[Reload]:
-        """The reloads, each claimed; entries that another reload has claimed are left out."""
+    def take(self) -> Iterator[Reload | None]:
+        """The reloads, each claimed; None for entries that another reload has claimed. Each step is a short one."""
         alone, self._alone = self._alone, {}
         together, self._together = self._together, {}
         for identity, (key, ask, learn), conversation in alone.values():
             look = conversation.look
-            if look.is_still_due(key) and look.claim([key], alone=True):
-                yield Reload(conversation.kind, identity, ask, learn, look.release)
+            wanted = look.is_still_due(key) and look.claim([key], alone=True, refresh=True)
+            yield Reload(conversation.kind, identity, ask, learn, look.release) if wanted else None
         for known in together.values():
             names = list(known.names)
             for at in range(0, len(names), NAMES_AT_ONCE):
-                yield from _of_batch(known, names[at : at + NAMES_AT_ONCE])
+                yield _of_batch(known, names[at : at + NAMES_AT_ONCE])
 
 
-def _of_batch(known: _Together, names: list[bytes]) -> Iterator[Reload]:
+def _of_batch(known: _Together, names: list[bytes]) -> Reload | None:
     found = known.batch.only(names)
     found.find()
     again = found.only(found.due_names())
     look, keys = again.look, again.keys()
     if not keys:
-        return
-    look.claim(list(keys), alone=False)
+        return None
+    look.claim(list(keys), alone=False, refresh=True)
     assert look.load is not None, "it was claimed"
     mine = [keys[key] for key in look.load.claimed]
-    if mine:
-        yield Reload(again.kind, known.identity, again.question(mine), again.learn, look.release)
+    return Reload(again.kind, known.identity, again.question(mine), again.learn, look.release) if mine else None
