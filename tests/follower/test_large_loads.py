@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,24 @@ def test_a_failure_of_the_store_loses_no_chunk(catalog: Catalog, stepping: Stepp
         stepping.another_cycle()
         catalog.alter(b"t", b"%05d" % number, changed=b"1")
     assert steps_until_loaded(stepping, STEPS - 4) <= STEPS - 4
+    assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_load_that_loses_its_room_in_the_step_of_an_event(catalog: Catalog, stepping: Stepping) -> None:
+    """What the event had the step read goes with the table."""
+    while not (stepping.cycle.work and any(load.after for load in stepping.cycle.work.loads.values())):
+        stepping.step()
+    stepping.settings = replace(stepping.settings, max_bytes=1)
+    stepping.another_cycle()
+    stepping.step()  # the garbage goes first
+    catalog.alter(b"t", b"00000", changed=b"1")
+    stepping.step()
+    entry = stepping.table(b"t")
+    assert (entry.body, entry.reason_not_loaded) == (None, "full")
+    stepping.settings = replace(stepping.settings, max_bytes=1 << 30)
+    stepping.used(b"t", -5)
+    stepping.another_cycle()
+    stepping.settle()
     assert stepping.same(catalog, b"t") == PARTITIONS
 
 
