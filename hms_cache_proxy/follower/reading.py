@@ -213,6 +213,8 @@ class StepReading:
         written: defaultdict[TableKey, set[int]] = defaultdict(set)
         for key, write_id in affected.written:
             written[key].add(write_id)
+        for old, new in affected.renamed:  # an open transaction goes on under the new name
+            written[new] |= written.get(old, set())
         found = self._source.write_ids([key[1:] for key in self._transactional])
         for key, table_id in self._transactional.items():
             writes = found.get(key[1:])
