@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +113,18 @@ def test_a_load_that_loses_its_room_in_the_step_of_an_event(catalog: Catalog, st
     stepping.another_cycle()
     stepping.settle()
     assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_row_on_which_a_metastore_fails_costs_only_its_table(catalog: Catalog, stepping: Stepping) -> None:
+    """A time beyond 32 bits: nothing was loaded any more, and no event was followed."""
+    catalog.table(b"other")
+    catalog.add(b"other", [b"1"])
+    with closing(sqlite3.connect(catalog.file, timeout=60)) as connection, connection:
+        connection.execute("""UPDATE "PARTITIONS" SET "CREATE_TIME" = ? WHERE "PART_NAME" = 'p=00123'""", (1 << 40,))
+    stepping.settle()
+    assert stepping.same(catalog, b"other") == 1
+    entry = stepping.table(b"t")
+    assert (entry.body is not None, entry.partitions_loaded, entry.reason_not_loaded) == (True, False, "unfit")
 
 
 @pytest.mark.real
