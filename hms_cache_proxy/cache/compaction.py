@@ -32,18 +32,18 @@ def compacted(environment: Environment, map_size: int) -> Environment:
     """The environment, or one with the same rows in a shorter file."""
     path = environment.path
     beside, long = (path.with_name(f"{path.name}.{what}") for what in ("compact", "long"))
-    for left_over in (beside, long):
-        if left_over.exists():
-            shutil.rmtree(left_over)
-    if environment.users > 1 or not _wasteful(environment):
-        return environment
-    beside.mkdir(mode=0o700)
     try:
+        for left_over in (beside, long):
+            if left_over.exists():
+                shutil.rmtree(left_over)
+        if environment.users > 1 or not _wasteful(environment):
+            return environment
+        beside.mkdir(mode=0o700)
         environment.env.copy(str(beside), compact=True)
-    except lmdb.Error:  # usually no room; the longer file does no harm
-        shutil.rmtree(beside)
+        os.chmod(beside / "data.mdb", 0o600)
+    except (lmdb.Error, OSError):  # usually no room; the longer file does no harm
+        shutil.rmtree(beside, ignore_errors=True)
         return environment
-    os.chmod(beside / "data.mdb", 0o600)
     environment.detach(writer=True)
     os.rename(path, long)
     os.rename(beside, path)

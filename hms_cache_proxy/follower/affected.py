@@ -18,7 +18,8 @@ from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 UNKNOWN_WRITE: Final = 0
 MAX_NAMED: Final = 100_000
 """The most partitions that a step reads by name (about 150 MB). Beyond it, the tables with the most named partitions
-are read whole, in chunks."""
+are read whole, in chunks, until KEPT_NAMED are left: to find them, all tables are looked at."""
+KEPT_NAMED: Final = 75_000
 PartitionNames: TypeAlias = frozenset[bytes] | None
 """The named partitions of a table; None: all of them."""
 
@@ -134,12 +135,15 @@ class Gathering:
             return
         known |= names
         self._named += len(known) - before
-        while self._named > MAX_NAMED:
-            self._add_partitions(self._most_named(), None)
+        if self._named > MAX_NAMED:
+            self._take_whole()
 
-    def _most_named(self) -> TableKey:
-        """The table with the most named partitions."""
-        return max(self._partitions, key=lambda key: len(self._partitions[key] or ()))
+    def _take_whole(self) -> None:
+        """Takes the tables with the most named partitions whole."""
+        for key in sorted(self._partitions, key=lambda key: len(self._partitions[key] or ()), reverse=True):
+            if self._named <= KEPT_NAMED:
+                return
+            self._add_partitions(key, None)
 
 
 _SETS: Final = (

@@ -7,7 +7,7 @@ know the store, events. Owner: the follower; no state.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from hms_cache_proxy.cache import targets
@@ -86,7 +86,7 @@ class ConstraintReading:
     def dropped(self, affected: Affected, read: Collection[TableKey]) -> list[TableKey]:
         """Tables that lost a constraint only because another table's, of the same name, was dropped."""
         names = set(affected.constraint_names)
-        for key in affected.dropped:
+        for key in _names_before(affected.dropped, affected.renamed):
             names |= self._names(key, known=key not in affected.constrained)
         if not names:
             return []
@@ -142,6 +142,15 @@ class ConstraintReading:
             name for _, _, found in self._cached.referring(parent) for name in _foreign_key_names(found, parent)
         }
         return constraint_names(constraints) | referring
+
+
+def _names_before(dropped: Collection[TableKey], renamed: Sequence[tuple[TableKey, TableKey]]) -> set[TableKey]:
+    """These names, and all under which the cache may know the tables. `renamed` is in the order of the log."""
+    names = set(dropped)
+    for old, new in reversed(renamed):
+        if new in names:
+            names.add(old)
+    return names
 
 
 def _foreign_key_names(entry: ConstraintsEntry, parent: int) -> Iterator[bytes]:

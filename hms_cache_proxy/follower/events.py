@@ -74,10 +74,12 @@ def _with_constraints(affected: Affected, event_type: str) -> Affected:
 
 def _with_writers(affected: Affected, message: Json) -> Affected:
     """Adds the write ids under which the tables were changed, if the message has them."""
-    ids = {message.get("writeId")}
+    ids = [message.get("writeId")]
     transactional = "transactional" in str(message.get("tableObjJson"))
-    for partition in (message.get("partitionListJson") or ()) if transactional else ():
-        ids.add(messages.field(messages.thrift_object(partition, "partitionListJson"), _PARTITION_WRITE_ID, "i64"))
+    if transactional and message.get("partitionListJson") is not None:
+        for partition in messages.items(message, "partitionListJson"):
+            struct = messages.thrift_object(partition, "partitionListJson")
+            ids.append(messages.field(struct, _PARTITION_WRITE_ID, "i64"))
     written = frozenset((key, id_) for key in affected.tables for id_ in ids if isinstance(id_, int) and id_ > 0)
     return replace(affected, written=written) if written else affected
 
@@ -256,7 +258,7 @@ def _alter_partition(row: EventRow, message: Json) -> Affected:
     """Names the partition before and after, because rename_partition changes the values."""
     keys = _table_keys(message)
     if keys is None:
-        keys = [messages.encoded(key, "key") for key in (message.get("keyValues") or {})]
+        keys = [messages.encoded(key, "key") for key in messages.mapping(message, "keyValues")]
     both = ("partitionObjBeforeJson", "partitionObjAfterJson")
     names = [messages.partition_name(keys, _values(messages.thrift(message, side))) for side in both]
     return _partitions(_row_table(row), frozenset(names))

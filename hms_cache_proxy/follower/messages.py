@@ -103,6 +103,14 @@ def items(message: Json, key: str) -> list[Any]:
     return value
 
 
+def mapping(message: Json, key: str) -> Json:
+    """The object under `key`."""
+    value = message.get(key)
+    if not isinstance(value, dict):
+        raise WireError(f"{key} is no object")
+    return value
+
+
 def thrift(message: Json, key: str) -> Json:
     """The Thrift object that is a string under `key`, by field id."""
     return thrift_object(message.get(key), key)

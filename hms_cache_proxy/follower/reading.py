@@ -213,6 +213,8 @@ class StepReading:
         written: defaultdict[TableKey, set[int]] = defaultdict(set)
         for key, write_id in affected.written:
             written[key].add(write_id)
+        for old, new in affected.renamed:  # an open transaction goes on under the new name
+            written[new] |= written.get(old, set())
         found = self._source.write_ids([key[1:] for key in self._transactional])
         for key, table_id in self._transactional.items():
             writes = found.get(key[1:])
@@ -390,6 +392,13 @@ class StepReading:
             # they are read.
             self._parts.named(key, record, names)
 
+    def _unread(self, key: TableKey, table_id: int) -> None:
+        """Takes back what events had this step read of a table that is now left out."""
+        changes = self.changes
+        changes.tables.pop(key, None)
+        changes.partitions = [change for change in changes.partitions if change.table_id != table_id]
+        self._transactional.pop(key, None)
+
     def _continue_loads(self) -> None:
         """Reads the next chunks, also of a table that is named in this step. Both are of one snapshot, and a named
         partition is in the part that is loaded, or in this chunk or a later one."""
@@ -404,6 +413,7 @@ class StepReading:
             self._work.add([key])  # an event about it comes in a later step, or none
             return
         if not self.limits.admit:
+            self._unread(key, record.table_id)
             self._leave_out(key, record.table_id, record.table_type)
             return
         cost = load.cost or self._parts.cost(key, record)

@@ -185,6 +185,8 @@ def _ticket(target: bytes) -> Affected:
         return Affected(frozenset({key}), one, targets=touched, called=frozenset({(key, name)}))
     if kind == b"d" and len(names) == 2:
         return Affected(databases=frozenset({(names[0], names[1])}), targets=touched)
+    if (kind == b"t" and len(names) > 3) or (kind == b"d" and len(names) > 2):
+        return Affected(targets=touched)  # a name with NUL, which no object has
     if kind in (b"l", b"D", b"g") or target in (*targets.MARKED, targets.ROLES, targets.WIDE_RIGHTS):
         return Affected(targets=touched)
     if target == targets.UNKNOWN:

@@ -15,6 +15,7 @@ Invariants:
   before it takes an id.
 - Over SQL the rows of the window and the objects are of one snapshot, so a row is seen together with what it names.
 - A row is identified by its id and content. Rows that are equal in both mean the same, and are seen once.
+- However long the window is, a step reads only the rows that are new (over SQL), and keeps no message of those before.
 - Gaps mean nothing. What leads to a Reset: the row at the cache's position (the *anchor*) is gone although older rows
   are there (another history), or the log was purged beyond it.
 - The cursor is the largest id seen, and never goes back. The cache remembers the beginning of the window and the
@@ -29,7 +30,7 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Final
 
@@ -63,7 +64,8 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class WindowLook:
-    """The window as it was read once; `under_way` as in Snapshot."""
+    """The window as it was read once; `under_way` as in Snapshot. The rows have lost their messages once they are
+    seen."""
 
     low: int
     counter: int
@@ -140,6 +142,9 @@ class TrailingLog:
         look, now_s = self._look, self._clock()
         assert look is not None, "the end of a step that did not follow"
         self._seen = frozenset(look.rows)
+        for key, row in look.rows.items():
+            if row.message is not None:
+                look.rows[key] = replace(row, message=None)
         oldest, following = look.under_way or (0, 0)
         self._marks.append(_Mark(now_s, min(look.counter, look.newest or look.counter), following))
         while len(self._marks) > 1 and self._marks[1].time_s < now_s - WINDOW_S and self._marks[1].following <= oldest:
@@ -153,7 +158,7 @@ class TrailingLog:
         else:
             low = source.event_id - FIRST_SLACK
         low = max(0, min(low, source.event_id - SLACK))
-        known = {} if self._look is None else self._look.rows
+        known = {} if self._look is None or self._seen is None else self._look.rows
         self._look = WindowLook(low, source.event_id, _seen_again(source, low, known), source.under_way())
         return self._look
 
@@ -177,13 +182,18 @@ def _continues(position: Position, look: WindowLook, source: Snapshot, *, verifi
 
 
 def _seen_again(source: Snapshot, low: int, known: dict[Key, EventRow]) -> dict[Key, EventRow]:
-    """Every row above `low`. They are not read again if all are known."""
+    """Every row above `low`. Read again are the newest ones that are known, which show whether this is still the same
+    log, and what comes after the first that is not; nothing if all are known."""
     keys = source.event_keys(low)
-    if keys is not None:
-        by_key = {(row.event_id, row.nl_id): (key, row) for key, row in known.items()}
-        if by_key.keys() >= set(keys):
-            return dict(by_key[key] for key in keys)
-    return _window(source, low)
+    if keys is None:
+        return _window(source, low)
+    by_key = {(row.event_id, row.nl_id): (key, row) for key, row in known.items()}
+    first_new = min((event_id for event_id, nl_id in keys if (event_id, nl_id) not in by_key), default=None)
+    if first_new is None:
+        return dict(by_key[key] for key in keys)
+    newest = max((event_id for event_id, _ in by_key), default=first_new)
+    after = max(low, min(first_new, newest) - 1)
+    return dict(by_key[key] for key in keys if key[0] <= after) | _window(source, after)
 
 
 def _window(source: Snapshot, low: int) -> dict[Key, EventRow]:

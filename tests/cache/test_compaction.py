@@ -60,6 +60,16 @@ def test_what_a_killed_copy_leaves_goes(shelf: Shelf) -> None:
     assert sorted(path.name for path in shelf.root.glob("cache*")) == ["cache"]
 
 
+def test_a_file_that_cannot_be_copied_stays_long(shelf: Shelf) -> None:
+    """Something is in the way of the copy, as a full disk is."""
+    grown(shelf)
+    before = length(shelf)
+    (shelf.root / "cache.compact").write_text("in the way")
+    shelf.reopen()
+    assert shelf.writer.rebuilt is None and length(shelf) == before
+    shelf.writer.commit(Changes(cursor=13, databases={DATABASE: database(body=b"more")}))
+
+
 def test_a_file_that_others_of_this_process_have_open_is_left_alone(shelf: Shelf) -> None:
     grown(shelf)
     before = length(shelf)

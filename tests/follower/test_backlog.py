@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
@@ -120,6 +121,26 @@ def test_what_is_named_is_bounded() -> None:
     assert gathered.affected().partitions == {few: frozenset({b"p=1"}), many: None}
     gathered.add(Affected(partitions={many: frozenset({b"p=1"})}))
     assert gathered.affected().partitions[many] is None, "whole absorbs one"
+
+
+def test_names_in_many_tables_cost_no_more_for_each() -> None:
+    """All tables were looked at for each that was taken whole: more than a minute for 16,000."""
+
+    def cost_s(tables: int) -> float:
+        keys = [(b"hive", b"d", b"%d" % number) for number in range(tables)]
+        each = 4 * MAX_NAMED // tables
+        named = [Affected(partitions={key: frozenset(b"p=%d" % number for number in range(each))}) for key in keys]
+        gathered = Gathering()
+        began_s = time.process_time()
+        for one in named:
+            gathered.add(one)
+        took_s = time.process_time() - began_s
+        left = gathered.affected().partitions
+        assert left.keys() == set(keys) and sum(len(names or ()) for names in left.values()) <= MAX_NAMED
+        return took_s
+
+    few, many = (min(cost_s(tables) for _ in range(3)) for tables in (500, 8_000))
+    assert many < 16 * few, "for as many names"
 
 
 def test_tables_and_transactions_are_bounded() -> None:

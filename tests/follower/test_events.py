@@ -190,6 +190,23 @@ def test_what_is_not_understood_names_the_narrowest() -> None:
     assert (result, affected.everything) == ("poison", True)
 
 
+@pytest.mark.parametrize("odd", [7, True, "x", [1], {"a": 1}, [["a"]]])
+@pytest.mark.parametrize("field", ["writeId", "partitionListJson", "keyValues"])
+def test_a_field_of_another_type_does_not_stop_the_log(field: str, odd: object) -> None:
+    """Rows of other listeners: an error here would come again in every step."""
+    transactional = {"tableObjJson": rows.table(parameters={"transactional": "true"})} if field != "keyValues" else {}
+    message = {
+        **transactional,
+        "partitions": [{"p": "1"}],
+        "partitionObjBeforeJson": rows.partition("1"),
+        "partitionObjAfterJson": rows.partition("1"),
+        field: odd,
+    }
+    for type in ("ADD_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "UPDATE_TBL_COL_STAT_EVENT"):
+        affected, result = affects(rows.row(type, message))
+        assert result in ("applied", "poison") and T in affected.tables
+
+
 def test_names_are_folded() -> None:
     affected, _ = affects(rows.row("CREATE_TABLE", {}, db=" D", table="T "))
     assert affected.tables == {T}
@@ -209,7 +226,9 @@ FIELDS = [
         "partitionObjBeforeJson",
         "partitionObjAfterJson",
         "keyValues",
+        "partitionListJson",
         "ptnObjJson",
+        "writeId",
     ),
     *("partKeyVals", "partVals", "partName", "tableObjBeforeJson", "tableObjAfterJson", "dbObjBeforeJson"),
     *(

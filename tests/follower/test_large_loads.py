@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +95,36 @@ def test_a_failure_of_the_store_loses_no_chunk(catalog: Catalog, stepping: Stepp
         catalog.alter(b"t", b"%05d" % number, changed=b"1")
     assert steps_until_loaded(stepping, STEPS - 4) <= STEPS - 4
     assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_load_that_loses_its_room_in_the_step_of_an_event(catalog: Catalog, stepping: Stepping) -> None:
+    """What the event had the step read goes with the table."""
+    while not (stepping.cycle.work and any(load.after for load in stepping.cycle.work.loads.values())):
+        stepping.step()
+    stepping.settings = replace(stepping.settings, max_bytes=1)
+    stepping.another_cycle()
+    stepping.step()  # the garbage goes first
+    catalog.alter(b"t", b"00000", changed=b"1")
+    stepping.step()
+    entry = stepping.table(b"t")
+    assert (entry.body, entry.reason_not_loaded) == (None, "full")
+    stepping.settings = replace(stepping.settings, max_bytes=1 << 30)
+    stepping.used(b"t", -5)
+    stepping.another_cycle()
+    stepping.settle()
+    assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_row_on_which_a_metastore_fails_costs_only_its_table(catalog: Catalog, stepping: Stepping) -> None:
+    """A time beyond 32 bits: nothing was loaded any more, and no event was followed."""
+    catalog.table(b"other")
+    catalog.add(b"other", [b"1"])
+    with closing(sqlite3.connect(catalog.file, timeout=60)) as connection, connection:
+        connection.execute("""UPDATE "PARTITIONS" SET "CREATE_TIME" = ? WHERE "PART_NAME" = 'p=00123'""", (1 << 40,))
+    stepping.settle()
+    assert stepping.same(catalog, b"other") == 1
+    entry = stepping.table(b"t")
+    assert (entry.body is not None, entry.partitions_loaded, entry.reason_not_loaded) == (True, False, "unfit")
 
 
 @pytest.mark.real

@@ -121,6 +121,14 @@ def test_tickets() -> None:
     assert requested({b"x"}).everything
 
 
+def test_a_name_with_nul_is_no_reason_to_load_everything() -> None:
+    """Any client can send one in a write, which the metastore refuses."""
+    odd = {targets.table(*T[:2], b"a\0b"), targets.table(b"hive", b"a\0b", b"t"), targets.database(b"hive", b"a\0b")}
+    assert requested(odd) == Affected(targets=frozenset(odd))
+    named = {targets.called(*T[:2], b"a\0b", b"p=1"), targets.partitions(*T[:2], b"a\0b")}
+    assert not requested(named).everything
+
+
 def no_transactions(ids: list[int]) -> list[tuple[int, bytes, bytes]]:
     return []
 

@@ -24,6 +24,7 @@ class OldLog:
     event_id: int = 0
     rows: list[EventRow] = field(default_factory=list)
     reads: int = 0
+    given: int = 0
     running: tuple[int, int] | None = None
 
     def event_keys(self, after: int) -> None:
@@ -180,7 +181,29 @@ class KeyedLog(OldLog):
 
     def events(self, after: int, limit: int) -> list[EventRow]:
         self.reads += 1
-        return [row for row in self.rows if row.event_id > after][:limit]
+        found = [row for row in self.rows if row.event_id > after][:limit]
+        self.given += len(found)
+        return found
+
+
+def test_a_long_window_is_not_read_again_for_each_new_row() -> None:
+    """A transaction that runs on and on: its rows were read again in every step, with their messages."""
+    source = KeyedLog(running=(5, 5))
+    steps = Stepped(source)
+    steps.begin()
+    for number in range(2, 500):
+        source.log(number, f"t{number}")
+        source.running = (5, 5 + number)
+        steps.now_s += 1
+        assert steps.step() == {f"t{number}"}
+    look = steps.log._look
+    assert look is not None and len(look.rows) == 498 and not any(row.message for row in look.rows.values())
+    assert source.given < 1100
+    source.log(1, "late", counter=499)
+    assert steps.step() == {"late"}
+    source.rows[-1] = replace(source.rows[-1], message='{"another": "log"}')
+    source.log(500, "next")
+    assert steps.step() is ResetReason.OTHER_HISTORY
 
 
 def test_an_idle_log_is_not_read_again() -> None:

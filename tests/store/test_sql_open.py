@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -91,6 +92,16 @@ def test_an_empty_metastore(empty: MetastoreDatabase) -> None:
     change(empty, "INSERT INTO \"METASTORE_DB_PROPERTIES\" VALUES ('guid', 'made-later', 'd')")
     assert store.identity.database_uuid == "made-later"
     store.close()
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_a_server_that_ends_idle_transactions(empty: MetastoreDatabase, two: bool) -> None:
+    """A step asks nothing while it makes sense of what it has read, and would fail at the same place again."""
+    change(empty, f'ALTER DATABASE "{empty.name}" SET idle_in_transaction_session_timeout = 50')
+    with closing(open_sql_store(empty.reader_url, two=two)) as store, store.snapshot() as snapshot:
+        assert store.second is None or store.second.joined() is not None
+        time.sleep(0.5)
+        assert snapshot.database_names() == []
 
 
 def test_missing_privileges(empty: MetastoreDatabase) -> None:

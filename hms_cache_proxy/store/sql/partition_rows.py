@@ -10,7 +10,8 @@ What replies have (tested with Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL,
 none); descriptors.py has the three forms of the descriptor; everything else is the same in every call. Only the fields
 1 to 7, 9 and 10 are ever set.
 
-If the database does not compare the name of a partition by its bytes, the table is Unfit.
+If the database does not compare the name of a partition by its bytes, the table is Unfit. So is one with a time beyond
+32 bits, on which a metastore fails (4.2.0).
 
 Owner: a snapshot.
 """
@@ -21,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
 from struct import Struct
+from struct import error as StructError
 from typing import TypeAlias
 
 from sqlalchemy import bindparam, null, select
@@ -128,11 +130,16 @@ class PartitionRows:
                     continue
                 head, tail = descriptor.partition_head, descriptor.tail_list
                 single, filtered = descriptor.tail_single, descriptor.tail_filter
+            try:
+                times = _TIMES.pack(encode.I32, 4, created, encode.I32, 5, accessed)
+            except StructError:
+                records.append(Unfit("a partition with a time that a metastore cannot return"))
+                continue
             records.append(
                 PartitionRecord(
                     name,
                     _VALUES_HEAD + values.get(id_, _NO_VALUES),
-                    _TIMES.pack(encode.I32, 4, created, encode.I32, 5, accessed),
+                    times,
                     row[6],
                     _PARAMETERS_HEAD + parameters.get(id_, _NO_PARAMETERS),
                     encode.i64_field(10, write_id) if write_id is not None and write_id > 0 else no_write_id,

@@ -23,6 +23,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 _OPTIONS = (
     "SET LOCAL jit = off;"  # it costs more than our statements
     "SET LOCAL max_parallel_workers_per_gather = 0;"  # leave the server's other cores to the metastore
+    "SET LOCAL idle_in_transaction_session_timeout = 0;"  # a step may work for a while on what it has read
 )
 _COLLATION = """
 SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider' FROM pg_database d WHERE d.datname = current_database()"""
@@ -91,7 +92,6 @@ class Postgres(CommonDatabase, PostgresPieces):
         return self._execute(_BEGIN + self._imported + _OPTIONS + first)
 
     def export_snapshot(self) -> str:
-        self._execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         ((name,),) = self._execute(_EXPORT)
         return str(name, "ascii")
 
