@@ -58,6 +58,8 @@ class Floors:
         floors = self._by_target
         latest_ns = floors.get(ALL, 0)
         for target in targets:
+            if target == ALL:
+                return self.highest_ns
             latest_ns = max(latest_ns, floors.get(target, 0), self._implied_ns(target))
         return latest_ns
 
@@ -77,7 +79,10 @@ class Floors:
         if floors.get(ALL, -1) >= began_ns:
             return True
         return any(
-            floors.get(target, -1) >= began_ns or self._implied_ns(target, began_ns) >= began_ns for target in targets
+            (target == ALL and bool(floors))
+            or floors.get(target, -1) >= began_ns
+            or self._implied_ns(target, began_ns) >= began_ns
+            for target in targets
         )
 
     def _implied_ns(self, target: bytes, since_ns: int = 0) -> int:
