@@ -4,7 +4,7 @@ import sys
 
 if "structlog" not in sys.modules and "rich" not in sys.modules:
     # structlog loads rich where it is installed, to print tracebacks, which are printed plainly here (log.py). That
-    # would be a seventh of the CPU time of each process's start.
+    # would be an eighth of the CPU time of each process's start.
     sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's way to say that there is none
     import structlog as structlog
 
