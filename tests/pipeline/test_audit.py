@@ -65,6 +65,7 @@ def test_nothing_while_it_changes(world: World, spark: SparkSession, follow: Fol
 def plant(world: World, followed: Followed) -> dict[tuple[str, str, str | None], int]:
     """Make the cache wrong in ways of every kind; gives what the audit has to find."""
     store = open_sql_store(world.config.store_url)
+    followed.reader.close()  # a process opens the file once
     writer = CacheWriter.open(paths.cache(followed.config), followed.page, store.identity, scope=repr(((), ())))
     assert writer.rebuilt is None
     changes = Changes(writer.meta.cursor, writer.meta.fingerprint)
