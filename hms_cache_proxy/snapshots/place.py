@@ -18,13 +18,14 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.plurals import counted
+from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.snapshots import manifest, s3
 from hms_cache_proxy.snapshots.manifest import PREFIX, File, Manifest
 
@@ -37,6 +38,9 @@ _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 
 PAUSES_S: Final = (0.5, 2.0)
 """Between attempts at an operation on an object store."""
+
+DELETIONS: Final = 60
+"""Attempts to delete a directory of which another process deletes something at the same time."""
 
 T = TypeVar("T")
 
@@ -139,6 +143,15 @@ class Place:
             return bytes(stream.read())
 
     def _delete(self, path: str) -> None:
+        """Also while other processes delete the same: who finds that another was first lets it go on for a while."""
+        retry = Retry(0.01, 1.0)
+        for _ in range(DELETIONS - 1):
+            with suppress(FileNotFoundError):
+                return self._delete_once(path)
+            time.sleep(retry.failed())
+        return self._delete_once(path)
+
+    def _delete_once(self, path: str) -> None:
         import pyarrow.fs
 
         (info,) = self._files.get_file_info([path])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,6 +131,23 @@ def test_nothing_there(tmp_path: Path) -> None:
         Place(str(tmp_path / "nothing")).snapshots()
     with pytest.raises(SnapshotError, match="not on a file system"):
         Place("nosuch://place/x")
+
+
+def test_two_that_delete_the_same(tmp_path: Path) -> None:
+    """As two runs of `snapshot publish` do."""
+    place, begin = Place(str(tmp_path)), threading.Barrier(2)
+
+    def delete() -> None:
+        begin.wait()
+        place.delete("old")
+
+    with ThreadPoolExecutor(2) as both:
+        for _ in range(5):
+            for number in range(60):
+                put(tmp_path / "old" / f"{number % 10}" / f"{number}", MADE)
+            for deletion in [both.submit(delete) for _ in range(2)]:
+                deletion.result()
+            assert not (tmp_path / "old").exists()
 
 
 def test_uris() -> None:
