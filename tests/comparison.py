@@ -11,6 +11,7 @@ shows that it is still needed.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _CONNECTION = re.compile(rb"\(conn=\d+\)")
@@ -55,6 +56,16 @@ UNORDERED_BEFORE = {
     "get_partitions_ps_with_auth_req": "PARTITIONS",
 }
 """Likewise of Hive before 4.2, which asks for these in the order of names."""
+
+UNORDERED_IF_ALL = {"get_tables": "TBLS", "get_tables_by_type": "TBLS"}
+"""Likewise of Hive 4.2, if there is no pattern, or `.*`."""
+
+
+def is_unordered(method: str, arguments: Mapping[str, Any], *, newest: bool = True) -> bool:
+    """Does Hive (the newest, or one before 4.2) list what this request asks for in no order?"""
+    if not newest:
+        return method in UNORDERED or method in UNORDERED_BEFORE
+    return method in UNORDERED or (method in UNORDERED_IF_ALL and arguments.get("pattern") in (None, ".*"))
 
 
 def settled(value: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.codecs import NEWEST, Disagreement, agree
-from tests.comparison import UNORDERED, UNORDERED_BEFORE, first_difference, in_any_order, settled
+from tests.comparison import first_difference, in_any_order, is_unordered, settled
 from tests.differential.reads import Request
 from tests.differential.wire import encode
 from tests.lengths import by_tier
@@ -52,7 +52,8 @@ def compare(
         expected, answered = answer(direct, message), answer(proxied, message)
         report.requests += 1
         report.methods[method] += 1
-        difference = _difference(method, expected, answered, version)
+        unordered = is_unordered(method, arguments, newest=version == NEWEST)
+        difference = _difference(expected, answered, unordered=unordered)
         if expected[3:4] == _EXCEPTION:  # a metastore may have left some of the request unread
             direct.reconnect()
             proxied.reconnect()
@@ -67,12 +68,12 @@ def compare(
     return report
 
 
-def _difference(method: str, expected: bytes, answered: bytes, version: str) -> str:
+def _difference(expected: bytes, answered: bytes, *, unordered: bool) -> str:
     if expected == answered or expected == BROKEN_OFF and _refuses(answered):
         return ""  # in the second case the proxy has seen that the reply ends too early before it passed any of it on
     if BROKEN_OFF in (expected, answered):
         return "a reply that breaks off, of one of them only"
-    return first_difference(decoded(expected, method, version), decoded(answered, method, version))
+    return first_difference(decoded(expected, unordered=unordered), decoded(answered, unordered=unordered))
 
 
 def _read_by_all(messages: set[bytes], version: str) -> str:
@@ -99,11 +100,10 @@ def _refuses(reply: bytes) -> bool:
     return reply[3:4] == _EXCEPTION
 
 
-def decoded(reply: bytes, method: str, version: str) -> Any:
-    """The decoded reply in a form that can be compared: lists without an order sorted."""
+def decoded(reply: bytes, *, unordered: bool) -> Any:
+    """The decoded reply in a form that can be compared: lists sorted if they are `unordered`."""
     if not reply:
         return "closed"
     message = decode_message(reply)
     fields = settled(message.fields)
-    unordered = method in UNORDERED or version != NEWEST and method in UNORDERED_BEFORE
     return message.method, message.type, message.seqid, in_any_order(fields) if unordered else fields

@@ -15,7 +15,7 @@ import pytest
 
 from hms_cache_proxy.wire import spec
 from tests.chance import run_seed, told
-from tests.comparison import UNORDERED, UNORDERED_BEFORE, settled
+from tests.comparison import UNORDERED, UNORDERED_BEFORE, UNORDERED_IF_ALL, is_unordered, settled
 from tests.differential.all_reads import ONE_TRY, AllReads, AllReads31, AllReads40
 from tests.differential.compare import answer
 from tests.differential.contents import fill
@@ -106,6 +106,22 @@ def test_lists_without_an_order(heard42: Heard) -> None:
         world = fill(client, "un", run_seed(), databases=1, tables=6, partitions=2, wide=True)
     ordered = heard42.ordered(UNORDERED, AllReads(world, run_seed()))
     assert not ordered, told(f"no longer needed in UNORDERED: {ordered}")
+
+
+@pytest.mark.real
+def test_lists_without_an_order_if_all_are_asked_for(heard42: Heard, unique_name: str) -> None:
+    """Names of tables; by a pattern, they are in order."""
+    with MetastoreClient(*heard42.metastore.address) as client, RawConnection(*heard42.metastore.address) as direct:
+        fill(client, unique_name, run_seed(), databases=1, tables=2, partitions=1)
+        for method, table in UNORDERED_IF_ALL.items():
+            for pattern, unordered in ((None, True), (".*", True), ("t*", False)):
+                arguments = {"db_name": f"{unique_name}_db0", "pattern": pattern, "tableType": "EXTERNAL_TABLE"}
+                if method == "get_tables":
+                    del arguments["tableType"]
+                heard42.between.statements.clear()
+                answer(direct, encode(method, arguments, 1))
+                listing = [one for one in without_order(table, heard42.between.statements) if "TBL_NAME" in one]
+                assert bool(listing) == unordered == is_unordered(method, arguments), (method, pattern, listing)
 
 
 @pytest.mark.real
