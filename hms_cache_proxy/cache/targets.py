@@ -28,6 +28,7 @@ tables.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 Target: TypeAlias = bytes
@@ -73,6 +74,12 @@ def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
 def only_tables(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """Those that are tables."""
     return tuple(target for target in targets if target[:1] == b"t")
+
+
+def table_names(targets: Iterable[Target]) -> Iterator[list[bytes]]:
+    """Catalog, database and name of those that are tables; not of one with NUL in a name, which no table has."""
+    parts = (target[1:].split(SEPARATOR) for target in targets if target[:1] == b"t")
+    return (found for found in parts if len(found) == 3)
 
 
 def members(catalog: bytes, database_name: bytes) -> Target:

@@ -17,8 +17,7 @@ Invariants
   in batches).
 
 The environment lasts for one run of the proxy: the first process of a start creates it (`create`), and keeps only the
-holds of the last one. Owner: every worker
-reads and writes (a commit costs about 20 us), the supervisor flushes.
+holds of the last one. Owner: every worker reads and writes (a commit costs about 20 us), the supervisor flushes.
 """
 
 from __future__ import annotations

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from struct import Struct
 from typing import Any, Final
 
 import lmdb
 
 from hms_cache_proxy.cache.environment import boot_id, check_length, translated
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.ttl_layout import NUMBER
 from hms_cache_proxy.errors import CacheError
 
 HOLDS: Final = 1000
 """Beyond this number, holds whose time is over are deleted with each write."""
-_NUMBER: Final = Struct(">Q")
 _HASH_BYTES: Final = 16
 _BOOT: Final = "boot"
 """The file with the machine's boot id."""
@@ -33,9 +32,9 @@ _BOOT: Final = "boot"
 
 def add_hold(txn: Any, holds: Any, targets: Sequence[Target], number: int, until_ns: int) -> tuple[bytes, ...]:
     """Holds these targets, under a number that no other hold has. Returns the keys."""
-    keys = tuple(_hash(target) + _NUMBER.pack(number) for target in targets)
+    keys = tuple(_hash(target) + NUMBER.pack(number) for target in targets)
     for key in keys:
-        txn.put(key, _NUMBER.pack(until_ns), db=holds)
+        txn.put(key, NUMBER.pack(until_ns), db=holds)
     return keys
 
 
@@ -46,7 +45,7 @@ def forget_holds(txn: Any, holds: Any, now_ns: int) -> None:
     with txn.cursor(holds) as cursor:
         there = cursor.first()
         while there:
-            over = _NUMBER.unpack(cursor.value())[0] <= now_ns
+            over = NUMBER.unpack(cursor.value())[0] <= now_ns
             there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
 
 
@@ -59,7 +58,7 @@ def is_held(txn: Any, holds: Any, depends: tuple[Target, ...], began_ns: int) ->
         for prefix in prefixes:
             found = cursor.set_range(prefix)
             while found and cursor.key().startswith(prefix):
-                if _NUMBER.unpack(cursor.value())[0] > began_ns:
+                if NUMBER.unpack(cursor.value())[0] > began_ns:
                     return True
                 found = cursor.next()
     return False
@@ -81,7 +80,7 @@ def left_holds(path: Path, holds: bytes, now_ns: int) -> dict[bytes, int] | None
             with env.begin(database) as txn, txn.cursor() as cursor:
                 for key, row in cursor:
                     target = key[:_HASH_BYTES]
-                    left[target] = max(left.get(target, 0), _NUMBER.unpack(row)[0])
+                    left[target] = max(left.get(target, 0), NUMBER.unpack(row)[0])
             return {target: until_ns for target, until_ns in left.items() if until_ns > now_ns}
     except (CacheError, OSError):
         return None
@@ -91,7 +90,7 @@ def keep_holds(txn: Any, holds: Any, left: Mapping[bytes, int], number: int, unt
     """Holds what was left, under a number that no other hold has. No request that was sent then is executed after
     `until_ns`."""
     for target, held_ns in left.items():
-        txn.put(target + _NUMBER.pack(number), _NUMBER.pack(min(held_ns, until_ns)), db=holds)
+        txn.put(target + NUMBER.pack(number), NUMBER.pack(min(held_ns, until_ns)), db=holds)
 
 
 def note_boot(path: Path) -> None:

@@ -58,8 +58,6 @@ class Floors:
         floors = self._by_target
         latest_ns = floors.get(ALL, 0)
         for target in targets:
-            if target == ALL:
-                return self.highest_ns
             latest_ns = max(latest_ns, floors.get(target, 0), self._implied_ns(target))
         return latest_ns
 
@@ -79,16 +77,16 @@ class Floors:
         if floors.get(ALL, -1) >= began_ns:
             return True
         return any(
-            (target == ALL and bool(floors))
-            or floors.get(target, -1) >= began_ns
-            or self._implied_ns(target, began_ns) >= began_ns
-            for target in targets
+            floors.get(target, -1) >= began_ns or self._implied_ns(target, began_ns) >= began_ns for target in targets
         )
 
     def _implied_ns(self, target: bytes, since_ns: int = 0) -> int:
-        """The floor that a target has through others: a listing of what is in all tables of a database through each of
-        these tables, and each of them through such a listing. Floors before `since_ns` need not be found. -1: none."""
+        """The floor that a target has through others: everything through each of them, a listing of what is in all
+        tables of a database through each of these tables, and each of them through such a listing. Floors before
+        `since_ns` need not be found. -1: none."""
         floors = self._by_target
+        if target == ALL:
+            return self.highest_ns or -1
         if is_members(target):
             shown = (at_ns for known, at_ns in floors.items() if at_ns >= since_ns and members_of(known) == target)
             return max(shown, default=-1)

@@ -7,7 +7,7 @@ worker's loop; no state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
@@ -129,7 +129,7 @@ def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes
     name: with one it drops others of the same name, and logs only the one."""
     if not method.endswith(("_constraints", "_primary_keys")):
         return ()
-    for catalog, database, name in _tables(depends):
+    for catalog, database, name in targets.table_names(depends):
         entry = snapshot.table(catalog, database, name)
         if not isinstance(entry, TableEntry) or not entry.constraints_known:
             return (targets.CONSTRAINTS,)
@@ -141,7 +141,7 @@ def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) ->
     be dropped with all of their tables; and the target of constraints, because a foreign key may be dropped with a
     constraint of the same name. None if a table is not known."""
     found: list[bytes] = []
-    for catalog, database, name in _tables(depends) if method in _NAMES_PARENTS else ():
+    for catalog, database, name in targets.table_names(depends) if method in _NAMES_PARENTS else ():
         entry = snapshot.table(catalog, database, name)
         constraints = snapshot.constraints(entry) if isinstance(entry, TableEntry) else None
         for parent in constraints.parents if constraints else ():
@@ -150,10 +150,6 @@ def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) ->
                 return None
             found += [*named.targets, targets.CONSTRAINTS]
     return tuple(found)
-
-
-def _tables(depends: tuple[bytes, ...]) -> Iterator[list[bytes]]:
-    return (target[1:].split(b"\0") for target in depends if target[:1] == b"t")
 
 
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:

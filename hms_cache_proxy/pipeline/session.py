@@ -72,8 +72,8 @@ def session(master: str | None, options: Mapping[str, str], *, short: bool = Tru
     """A session for the block: the one that runs in this process, or a new one, which is stopped at the end.
 
     `master` None: the one that is configured for Spark, or local[*]. `short`: a JVM that is started here has little
-    work to do itself. Raises ConfigError if something is missing. A
-    failure of Spark that leaves the block becomes a SnapshotError.
+    work to do itself. Raises ConfigError if something is missing. A failure of Spark that leaves the block becomes a
+    SnapshotError.
     """
     launch.refuse_connect(master, options)
     try:

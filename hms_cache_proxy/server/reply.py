@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from hms_cache_proxy.budget import Budget, Charge
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, parse_header
+from hms_cache_proxy.wire.message import NEED_MORE, UNLIMITED, Header, MessageLimits, MessageType, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
 
 SMALL_BYTES = 64 << 10  # so much is not counted
-REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # replies of metastores are trusted
+REPLY_LIMITS = UNLIMITED  # replies of metastores are trusted
 
 _EXCEPTION = MessageType.EXCEPTION
 _FROM_METASTORES = (MessageType.REPLY, _EXCEPTION)

@@ -26,7 +26,7 @@ from hms_cache_proxy.budget import UNBOUNDED, Budget, Charge
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.security.mechanism import Protection
 from hms_cache_proxy.wire.framing import Frame, frame_header, parse_frame
-from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
+from hms_cache_proxy.wire.message import NEED_MORE, UNLIMITED, MessageLimits
 from hms_cache_proxy.wire.sasl import Layers
 
 UNREAD_BYTES: Final = 1 << 18  # of a negotiation, beyond which the other side is not read from
@@ -179,7 +179,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         at, buffer = 0, self._received
         while at < len(buffer):
             if not self._frame_left:
-                frame = parse_frame(buffer, at, _ANY)
+                frame = parse_frame(buffer, at, UNLIMITED)
                 if frame is NEED_MORE:
                     break
                 at, self._frame_left = frame.start, frame.end - frame.start
@@ -393,6 +393,3 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
 
     def abort(self) -> None:
         self._transport.abort()
-
-
-_ANY = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)

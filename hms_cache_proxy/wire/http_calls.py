@@ -21,10 +21,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.http import HEAD_BYTES, LAST_CHUNK, chunk
 from hms_cache_proxy.wire.http_head import CONTENT_TYPE
-from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits, MessageType
+from hms_cache_proxy.wire.message import NEED_MORE, UNLIMITED, MessageType
 from hms_cache_proxy.wire.scan import MessageScanner
 
-_ANY_SIZE: Final = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)
 TOLD_BYTES: Final = 4096  # of the body of an answer that is an error
 _TOLD_LETTERS: Final = 300
 _REFUSALS: Final = frozenset((401, 403, 404, 405, 411, 413, 414, 415, 431))  # before the call is looked at
@@ -50,7 +49,7 @@ class HttpCalls:
         self._head = head
         self._sending: MessageScanner | None = None  # the message of which a part has been sent
         self._replied: deque[bool] = deque()  # for each answer that is outstanding: is there a reply in it?
-        self._scanner = MessageScanner(_ANY_SIZE)
+        self._scanner = MessageScanner(UNLIMITED)
         self._last = b""  # the last piece of a reply that has ended, while its answer has not
         self._parser = HttpResponseParser(self)
         self._pieces: list[bytes] = []
@@ -68,7 +67,7 @@ class HttpCalls:
         sent, at = b"", 0
         while at < len(piece):
             whole = self._sending is None
-            scanner = self._sending = self._sending or MessageScanner(_ANY_SIZE)
+            scanner = self._sending = self._sending or MessageScanner(UNLIMITED)
             end = scanner.feed(piece, at)
             part = piece[at:] if end is NEED_MORE else piece[at:end]
             at += len(part)
@@ -155,7 +154,7 @@ class HttpCalls:
             if not self._last:
                 raise WireError("an HTTP answer ends within the message")
             self._pieces.append(self._last)
-            self._scanner, self._last = MessageScanner(_ANY_SIZE), b""
+            self._scanner, self._last = MessageScanner(UNLIMITED), b""
         self.closes = not self._parser.should_keep_alive()
 
 

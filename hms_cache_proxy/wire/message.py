@@ -37,6 +37,8 @@ class MessageLimits:
 
 
 DEFAULT_LIMITS: Final = MessageLimits()
+UNLIMITED: Final = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)
+"""All that the protocol can express: for messages that are trusted, or that are limited elsewhere."""
 
 
 class MessageType(IntEnum):

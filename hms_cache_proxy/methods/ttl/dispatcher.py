@@ -18,7 +18,7 @@ from time import monotonic_ns
 from typing import Any
 
 from hms_cache_proxy.budget import Budget
-from hms_cache_proxy.cache.targets import ALL, ROLES, UNKNOWN, Target, partition_lists
+from hms_cache_proxy.cache.targets import ALL, ROLES, UNKNOWN, Target, partition_lists, table_names
 from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import Reason
@@ -248,7 +248,7 @@ class LoadingDispatcher(BaseDecider):
         if self._per_user:
             user, depends = session.identity or b"", (*depends, ROLES)
         after_ns = session.locked.of(depends) if session.locked is not None else 0
-        tables = [target[1:].split(b"\0") for target in depends if target[:1] == b"t" and target.count(b"\0") == 2]
+        tables = list(table_names(depends))
         about = tuple((database, table) for _, database, table in tables)
         listed = tuple(partition_lists(*parts) for parts in tables[-1:])  # calls about partitions name one table
         return RequestView(self._shared, user, depends, after_ns, about, listed)
