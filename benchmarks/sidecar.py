@@ -2,7 +2,8 @@
 start from a snapshot of the whole catalog, of which it caches the tables of its job.
 
 A catalog of many partitioned tables (catalog.sql) in PostgreSQL, a published snapshot of it, and `serve` with one
-worker (docs/howto/sidecar.md) and an empty data directory. Of each start: the time until a client gets its first
+worker (docs/howto/sidecar.md) and an empty data directory, installed by pip into an environment of its own: what else
+is installed would be imported, too. Of each start: the time until a client gets its first
 answer, and until `get_table_req` is a hit, which is when the cache has caught up; CPU time of all processes of the
 proxy until then; the files of partitions that it needed. With `include` of some tables and without, with the snapshot
 and without. The median of the rounds is shown. Two rows are for comparison: an interpreter that imports what a worker
@@ -38,6 +39,8 @@ from hms_cache_proxy.pipeline.session import in_process
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.place import newest
 from hms_cache_proxy.snapshots.reading import Reading
+from tests.packaging.environment import installed
+from tests.packaging.requirements import ROOT
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
@@ -59,10 +62,11 @@ class Started:
     partitions: int
 
 
-def start(directory: Path, metastore: Metastore, table: str, settings: dict[str, str]) -> Started:
+def start(programs: Path, directory: Path, metastore: Metastore, table: str, settings: dict[str, str]) -> Started:
     """One start, until some calls about the table were hits."""
     assert metastore.database is not None
     proxy = Proxy(directory, metastore.uri, metastore.database.reader_url, {"WORKERS": "1", **settings})
+    proxy.command = (str(programs / "hms-cache-proxy"), "serve")
     began_s = time.monotonic()
     try:
         with asking(proxy, get_table(table, DATABASE)) as client:
@@ -80,10 +84,10 @@ def start(directory: Path, metastore: Metastore, table: str, settings: dict[str,
     return Started(client.times[0][0] - began_s, first_hit_s, cpu_s, objects["tables"], objects["partitions"])
 
 
-def importing() -> float:
+def importing(programs: Path) -> float:
     """Seconds of CPU time that an interpreter takes to import a worker's modules."""
     before = os.times()
-    subprocess.run([sys.executable, "-c", "import hms_cache_proxy.server.worker"], check=True)
+    subprocess.run([programs / "python", "-P", "-c", "import hms_cache_proxy.server.worker"], check=True)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
@@ -99,6 +103,7 @@ def needed(uri: str, include: str) -> str:
 
 def measure(directory: Path, bed: Bed, tables: int, partitions: int, include: int, rounds: int) -> Iterator[list[Any]]:
     """The rows of the table."""
+    programs = installed(directory, ("bootstrap",), "-c", str(ROOT / "constraints.txt"))
     metastore = bed.private_metastore("embedded-postgresql")
     assert metastore.database is not None
     fill(metastore.database, tables, partitions // tables)
@@ -109,7 +114,7 @@ def measure(directory: Path, bed: Bed, tables: int, partitions: int, include: in
     print(uri, made.counts, flush=True)
     names = [f"t_{1 + number * tables // include:07}" for number in range(include)]
     some, table = ",".join(f"{DATABASE}.{name}" for name in names), names[0]
-    yield ["imports of a worker", "", "", median(importing() for _ in range(rounds)), "", "", ""]
+    yield ["imports of a worker", "", "", median(importing(programs) for _ in range(rounds)), "", "", ""]
     for title, settings in (
         (f"snapshot, {include} tables", {"BOOTSTRAP": uri, "INCLUDE": some}),
         ("snapshot, everything", {"BOOTSTRAP": uri}),
@@ -117,10 +122,10 @@ def measure(directory: Path, bed: Bed, tables: int, partitions: int, include: in
         ("no snapshot, everything", {}),
     ):
         places = [directory / f"{title} {number}" for number in range(rounds)]
-        found = [start(place, metastore, table, settings) for place in places]
+        found = [start(programs, place, metastore, table, settings) for place in places]
         files = needed(uri, settings.get("INCLUDE", "")) if "BOOTSTRAP" in settings else ""
         yield [title, *_times(found), found[0].tables, found[0].partitions, files]
-    again = [start(place, metastore, table, {}) for place in places]
+    again = [start(programs, place, metastore, table, {}) for place in places]
     yield ["restart, everything", *_times(again), again[0].tables, again[0].partitions, ""]
     bed.release(metastore)
 

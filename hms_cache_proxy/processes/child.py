@@ -46,8 +46,6 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     gc.disable()  # modules make many objects and hardly any garbage: looking for it takes a fifth of the start
     # Imported only now, because until here the child could become an orphan.
-    import structlog
-
     from hms_cache_proxy.config import from_json, paths
     from hms_cache_proxy.errors import ProxyError
     from hms_cache_proxy.processes import log
@@ -65,6 +63,8 @@ def main(arguments: list[str]) -> None:
         gc.enable()
         run()
     except ProxyError as error:  # a traceback would not help
+        import structlog
+
         structlog.get_logger().error("cannot run", error=str(error))
         sys.exit(1)
 

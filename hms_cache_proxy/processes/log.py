@@ -2,7 +2,9 @@
 
 Every process calls `setup` once. `text` gives coloured lines on a terminal and plain lines elsewhere; `json` gives one
 object for each line. Passwords in URLs are masked in every line, because exceptions of database drivers quote URLs. A
-line that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only.
+line that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only, and must be
+imported before any module that logs: structlog takes rich if it finds it, for tracebacks that are not used here, and
+that is a fifth of a child's imports.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any, TextIO
 
-import structlog
-
 from hms_cache_proxy.config import Config, mask_url
+
+_given = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: cannot be imported
+import structlog  # noqa: E402
+
+if _given is None:
+    del sys.modules["rich"]
 
 Event = MutableMapping[str, Any]
 

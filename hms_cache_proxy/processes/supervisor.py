@@ -66,6 +66,7 @@ WATCH_INTERVAL_S = 1.0
 KILLED_S = 0.05  # until a process that was killed has let go of its files; its successor needs longer to open them
 START_INTERVAL_S = 0.05  # between checks whether the embedded metastore answers
 EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
+HTTP_DELAY_S = 2.0  # /healthz answers after this, whether there is a worker or not
 HTTP_MODULE = "hms_cache_proxy.status.http"
 
 
@@ -231,7 +232,8 @@ class Supervisor:
             self._spawn(self._probe.watch(), "watch upstream"),
             self._spawn(self._view.history.watch(), "watch calls"),
         ]
-        http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)  # takes longer than a child's start
+        await self._first_worker()
+        http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)
         async with http.HttpServer(self._config, self._view, http=self._sockets.http, admin=self._sockets.admin):
             self._announce()
             await self._stop.wait()
@@ -249,6 +251,13 @@ class Supervisor:
             raise self._broken
         log.info("stopped", in_time=in_time)
         return 0 if in_time else 1
+
+    async def _first_worker(self) -> None:
+        """Until a worker accepts connections. What the HTTP server imports takes about as long as a worker's start, and
+        on few cores would delay it."""
+        deadline_s = time.monotonic() + HTTP_DELAY_S
+        while not any(self._crew.beats()) and not self._stop.is_set() and time.monotonic() < deadline_s:
+            await asyncio.sleep(START_INTERVAL_S)
 
     async def _keep(self, child: Child) -> None:
         """Keep a child alive. The follower of an embedded metastore starts once its database has been created."""

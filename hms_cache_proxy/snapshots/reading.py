@@ -2,7 +2,8 @@
 
 Job: which files are read, and in which order. The manifest names the first and the last table of a file of partitions,
 and its tables are all those between them in the order of the tables' files. So a file without a wanted table is not
-read. Must not know: what the reader does with the records.
+read, and of a file with one only the row groups that have it are decoded. Must not know: what the reader does with the
+records.
 
 Invariant: what is returned comes from a file with the size and checksum of the manifest. A file that is not read is not
 checked.
@@ -75,7 +76,7 @@ class Reading:
     def _partitions(self) -> Iterator[PartitionRun]:
         for file in self._manifest.of_kind(rows.PARTITIONS):
             if self.needed(file):
-                yield from rows.partitions(self._place.read(file))
+                yield from rows.partitions(self._place.read(file), self._wanted)
 
     def needed(self, file: File) -> bool:
         """Whether a file of partitions may have some of a wanted table. Also if that cannot be told: its tables are not
@@ -87,6 +88,14 @@ class Reading:
         if begin is None or end is None or begin > end:
             return True
         return wanted[end + 1] > wanted[begin]
+
+    @cached_property
+    def _wanted(self) -> frozenset[int] | None:
+        """The ids of wanted tables; None: all are."""
+        admits = self._admits
+        if admits is None:
+            return None
+        return frozenset(table.table_id for table in self._listed if admits(table.database, table.name))
 
     @cached_property
     def _order(self) -> tuple[dict[int, int], list[int]]:

@@ -19,9 +19,10 @@ Owner: any process; no state. Needs pyarrow.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -310,18 +311,15 @@ def listed(file: bytes) -> Iterator[OutlinedTable]:
             yield OutlinedTable(database, name, table_id, transactional is not None, bool(keys))
 
 
-def partitions(file: bytes) -> Iterator[PartitionRun]:
-    """The rows of a file of partitions, in runs of one table each."""
-    import pyarrow.compute
-
-    for columns in _batches(file, PARTITIONS, _ALIKE):
+def partitions(file: bytes, wanted: Set[int] | None = None) -> Iterator[PartitionRun]:
+    """The rows of a file of partitions, in runs of one table each; only of these tables, by id, if given."""
+    for columns in _batches(file, PARTITIONS, _ALIKE, only=wanted):
         at = 0
-        runs = pyarrow.compute.run_end_encode(columns.column("table_id"))
-        for end, table_id in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-            some = columns.slice(at, end - at)
-            reasons = some.column("unfit").drop_null()
-            yield PartitionRun(table_id, reasons[0].as_py() if len(reasons) else None, some)
-            at = end
+        for table_id, same in groupby(columns.column("table_id").to_pylist()):
+            some = columns.slice(at, sum(1 for _ in same))
+            at += len(some)
+            if wanted is None or table_id in wanted:
+                yield PartitionRun(table_id, _unfit(some), some)
 
 
 def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
@@ -333,9 +331,17 @@ def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
             if at < len(kinds) and kinds[at] == kinds[begin]:
                 continue
             (table_id, change), some = kinds[begin], columns.slice(begin, at - begin)
-            reasons = some.column("unfit").drop_null()
-            yield change, PartitionRun(table_id, reasons[0].as_py() if len(reasons) else None, some)
+            yield change, PartitionRun(table_id, _unfit(some), some)
             begin = at
+
+
+def _unfit(run: Any) -> str | None:
+    """Why partitions of a run cannot be cached."""
+    column = run.column("unfit")
+    if column.null_count == len(column):
+        return None
+    reason: str = next(filter(None, column.to_pylist()))
+    return reason
 
 
 @contextmanager
@@ -347,7 +353,14 @@ def _decoding(kind: str) -> Iterator[None]:
         raise SnapshotError(f"a file of {kind} has a row that cannot be read: {error}") from error
 
 
-def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence[str] | None = None) -> Iterator[Any]:
+def _batches(
+    file: bytes,
+    kind: str,
+    alike: Iterable[str] = (),
+    wanted: Sequence[str] | None = None,
+    only: Set[int] | None = None,
+) -> Iterator[Any]:
+    """The rows in batches. `wanted`: columns; `only`: row groups without one of these table ids are not decoded."""
     import pyarrow
     import pyarrow.parquet
 
@@ -356,9 +369,15 @@ def _batches(file: bytes, kind: str, alike: Iterable[str] = (), wanted: Sequence
         names = opened.schema_arrow.names
         if names not in ([*COLUMNS[kind]], [name for name in COLUMNS[kind] if name not in ADDED]):
             raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
-        yield from opened.iter_batches(batch_size=_BATCH, columns=wanted)
+        groups = [group for group in range(opened.num_row_groups) if only is None or _any(opened, group, only)]
+        yield from opened.iter_batches(batch_size=_BATCH, row_groups=groups, columns=wanted)
     except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:  # as pyarrow raises for damaged files
         raise SnapshotError(f"a file of {kind} cannot be read: {error}") from error
+
+
+def _any(opened: Any, group: int, tables: Set[int]) -> bool:
+    """Whether a row group has partitions of one of these tables."""
+    return any(map(tables.__contains__, opened.read_row_group(group, ["table_id"])[0].to_pylist()))
 
 
 def _tuples(columns: Any) -> Iterator[tuple[Any, ...]]:

@@ -6,9 +6,6 @@ What these require themselves is left to pip.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -17,14 +14,14 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from tests.packaging.environment import INSTALL_S, installed, run
 from tests.packaging.requirements import ROOT, extra, lowest, runtime
 from tests.proxy import Proxy
-from tests.testbed import ledger, objects
+from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 EXTRAS = ("mysql", "bootstrap", "http", "otel", "pipeline")
-INSTALL_S = 400
 COMMAND_S = 60
 JOB_S = 300
 """For what runs on Spark: 15 s on an idle machine."""
@@ -49,28 +46,8 @@ pytestmark = [
 @pytest.fixture(scope="session")
 def lowest_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its directory of programs."""
-    directory = tmp_path_factory.mktemp("lowest")
-    sources = directory / "sources"
-    sources.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, sources)
-    shutil.copytree(ROOT / "hms_cache_proxy", sources / "hms_cache_proxy")
     requirements = [*runtime(), *(one for name in EXTRAS for one in extra(name))]
-    programs = directory / "venv" / "bin"
-    with ledger.starting(ledger.ENVIRONMENT):
-        run(sys.executable, "-m", "venv", str(directory / "venv"))
-        wanted = [*map(lowest, requirements), f"{sources}[{','.join(EXTRAS)}]"]
-        run(str(programs / "python"), "-m", "pip", "install", "-q", "--prefer-binary", *wanted)
-    return programs
-
-
-def run(*command: str, timeout_s: float = INSTALL_S, **environment: str) -> str:
-    """What it prints; AssertionError if it fails."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout_s, cwd="/", env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
+    return installed(tmp_path_factory.mktemp("lowest"), EXTRAS, *map(lowest, requirements))
 
 
 @pytest.fixture

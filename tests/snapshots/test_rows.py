@@ -130,6 +130,20 @@ def test_partitions_of_several_tables() -> None:
     assert reasons == {5: None, 6: "odd", 7: None}
 
 
+def test_partitions_of_wanted_tables() -> None:
+    """Row groups without one are not decoded: here the one of table 6 is damaged."""
+    values = [rows.partition_row(0, table_id, part(b"p")) for table_id in (5, 5, 6, 6, 7, 8)]
+    file = file_of(rows.PARTITIONS, values)
+    column = pyarrow.parquet.ParquetFile(io.BytesIO(file)).metadata.row_group(1).column(2)
+    begin = column.dictionary_page_offset
+    damaged = file[:begin] + b"\xff" * column.total_compressed_size + file[begin + column.total_compressed_size :]
+    found = [(run.table_id, len(run.records())) for run in rows.partitions(damaged, {5, 8})]
+    assert found == [(5, 2), (8, 1)]
+    for wanted in ({5, 6}, None):
+        with pytest.raises(SnapshotError, match="cannot be read"):
+            list(rows.partitions(damaged, wanted))
+
+
 def test_no_rows() -> None:
     assert not list(rows.partitions(file_of(rows.PARTITIONS, [])))
 
