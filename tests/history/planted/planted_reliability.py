@@ -222,18 +222,3 @@ def purged_log_followed() -> None:
 
     swap(step, "continues", skipping)
     swap(step, "gather", gathered)
-
-
-@bug
-def fences_begin_anew() -> None:
-    """A proxy that starts knows of no write that was under way when it was killed."""
-    import shutil
-    from pathlib import Path
-
-    from hms_cache_proxy.consistency.fences import FenceStore
-
-    def empty(path: Path, page: Any, *, hold_ns: int, unfenced: bool = False) -> FenceStore:
-        shutil.rmtree(path, ignore_errors=True)
-        return FenceStore(path, page, hold_ns=hold_ns)
-
-    swap(FenceStore, "recover", empty)
