@@ -1,4 +1,4 @@
-"""`python -m benchmarks.backlog [--rows 90000,1000000]`: a follower that comes back to a long log.
+"""`python -m benchmarks.backlog [--rows 20000,90000,1000000]`: a follower that comes back to a long log.
 
 The log of an embedded metastore is filled by SQL, in one transaction, with ADD_PARTITION rows as Hive writes them; then
 one step follows it, in a process of its own whose peak memory is told. `same`: all rows name one partition; `new`: each
@@ -72,7 +72,7 @@ def measure(rows: int, kind: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.backlog", description=__doc__)
-    parser.add_argument("--rows", default="90000,1000000", help="lengths of the log")
+    parser.add_argument("--rows", default="20000,90000,1000000", help="lengths of the log")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     kept.option(parser)
     options = parser.parse_args()

@@ -37,8 +37,9 @@ MAX_TABLES_PER_STEP = 50_000
 MAX_TRANSACTIONS_PER_STEP = 1_000_000
 """The same limit for facts about transactions: about 150 MB."""
 
-FEW_ROWS = 100_000
-"""Up to so many rows the log is always followed: a few seconds."""
+FEW_ROWS = 20_000
+"""Up to so many rows the log is always followed: one or two seconds, in which nothing is a hit. A cache that costs less
+than that to load is filled again sooner."""
 
 
 class ResetReason(enum.StrEnum):

@@ -46,6 +46,8 @@ SLACK: Final = 50
 """Ids by which the window begins earlier: so many changes may be in progress at once."""
 FIRST_SLACK: Final = 1000
 """The same when nothing is known about the last seconds."""
+MOST_ROWS: Final = 100_000
+"""A longer log is not followed, because whole rows are kept."""
 
 _BEGAN: Final = Struct(">Q")
 _DIGEST_BYTES: Final = 16
@@ -94,7 +96,7 @@ class TrailingLog:
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
         """Every row of the window that was not seen before. Whole rows are kept here, so a long log is never
         followed."""
-        behind = backlog(source.event_id - position.cursor, 0)
+        behind = backlog(source.event_id - position.cursor, MOST_ROWS)
         if behind is not None:
             return behind
         look = self._look_at(source, position)
