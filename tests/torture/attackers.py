@@ -47,6 +47,7 @@ RESTING = 70
 """Upstream connections that well-behaved clients and the proxy itself may have at most."""
 LONG, LONG_BYTES = 10, 24 << 20
 LOCKERS, LOCKS_S = 6, 3.0
+LISTERS, LISTS_S = 8, 3.0
 EQUAL = 40
 
 
@@ -105,17 +106,19 @@ def slow_readers(at: Attacked, _: random.Random) -> None:
 
 
 def huge_lists(at: Attacked, _: random.Random) -> None:
-    """Thirty thousand names; partitions that are nothing at all."""
-    names = [f"n={number}" for number in range(NAMES)]
-    for call in (
-        lambda client: client.get_partitions_by_names(DATABASE, TABLE, names),
-        lambda client: client.add_partitions([Partition() for _ in range(EMPTY)]),
-    ):
-        with MetastoreClient("127.0.0.1", at.port) as client:
-            try:
-                call(client)
-            except TException:
-                continue  # refused, as it may be
+    """Partitions that are nothing at all; thirty thousand names, by some clients at once, again and again."""
+    empty = encode_call("add_partitions", [Partition() for _ in range(EMPTY)])
+    names = encode_call("get_partitions_by_names", DATABASE, TABLE, [f"n={number}" for number in range(NAMES)])
+    until_s = time.monotonic() + LISTS_S
+    with ExitStack() as stack:
+        asking = [stack.enter_context(RawConnection("127.0.0.1", at.port, framed=True)) for _ in range(LISTERS)]
+        asking[0].send(empty)
+        asking[0].receive()  # refused, as it may be
+        while time.monotonic() < until_s:
+            for one in asking:
+                one.send(names)
+            for one in asking:
+                one.receive()
 
 
 def long_requests(at: Attacked, _: random.Random) -> None:

@@ -26,6 +26,7 @@ from tests.torture.budget import Budget
 from tests.torture.faults import floods
 from tests.torture.faults.kinds import KINDS, GoesOn
 from tests.torture.gate import Gate
+from tests.torture.latencies import too_many
 from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
 from tests.torture.slowdown import Measured, Slowdown, mean
@@ -210,7 +211,7 @@ def judge_latencies(outcome: Outcome, pulses: Sequence[Pulse], slowdown: Slowdow
     calm_ms = outcome.p99_ms.get(CALM, 0.0)
     for kind, found_ms in outcome.p99_ms.items():
         more = max(1.0, mean(factors[kind]) / mean(factors[CALM])) if factors[kind] and factors[CALM] else 1.0
-        if found_ms > LATENCY * more * calm_ms:
+        if too_many(took[kind], LATENCY * more * calm_ms / 1000):
             outcome.slow.append(f"p99 {found_ms:.1f} ms with {kind}, {calm_ms:.1f} ms in calm, slowdown {more:.1f}")
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.torture.faults import every
+from tests.torture.latencies import too_many
 from tests.torture.pulse import Call, Signs
 from tests.torture.run import CALM, RECOVERY_S, Outcome, Struck, judge_latencies
 from tests.torture.slowdown import Measured
@@ -57,7 +58,7 @@ def test_reads_that_a_fault_interrupts_are_no_reads_in_calm() -> None:
         Struck("kill_workers", 10.0, 1.0, 2.0, 1.0, []),
         Struck("slow_readers", 20.0, 5.0, 1.0, 1.0, []),
     ]
-    reads = [Call(5.0, 0.1), Call(9.9, 3.0), Call(11.0, 4.0), Call(15.0, 0.1), Call(22.0, 0.2), Call(24.9, 0.4)]
+    reads = [Call(5.0, 0.1), Call(9.9, 3.0), Call(11.0, 4.0), Call(15.0, 0.1), Call(22.0, 0.2), Call(24.9, 0.34)]
     outcome = Outcome(struck=strikes)
     slowdown = SimpleNamespace(at_start=1.0, measured=[Measured(1.0, 1.1), Measured(21.0, 21.1)])
     judge_latencies(outcome, [SimpleNamespace(reads=reads)], slowdown, 0.0)  # type: ignore[arg-type, list-item]  # parts
@@ -70,7 +71,24 @@ def test_reads_that_a_fault_interrupts_are_no_reads_in_calm() -> None:
 @pytest.mark.parametrize(("factor", "judged"), [(1.0, True), (2.0, True), (4.0, False)])
 def test_slow_reads_are_judged_by_how_much_slower_the_machine_was_than_in_calm(factor: float, judged: bool) -> None:
     outcome = Outcome(struck=[Struck("slow_readers", 20.0, 5.0, 1.0, 1.0, [])])
-    reads = [Call(5.0, 0.01), Call(22.0, 0.1)]
+    reads = [Call(5.0, 0.01), *[Call(22.0, 0.1)] * 2]
     slowdown = SimpleNamespace(at_start=1.0, measured=[Measured(1.0, 1.1), Measured(21.0, 21.0 + 0.1 * factor)])
     judge_latencies(outcome, [SimpleNamespace(reads=reads)], slowdown, 0.0)  # type: ignore[arg-type, list-item]  # parts
     assert bool(outcome.slow) is judged
+
+
+@pytest.mark.parametrize(
+    ("took_s", "slow"),
+    [
+        ([], False),
+        ([0.01] * 100, False),
+        ([0.01] * 100 + [0.11] * 5, False),  # by chance
+        ([0.01] * 100 + [0.11] * 6, True),
+        ([0.01] * 10_000 + [0.11] * 134, False),
+        ([0.01] * 10_000 + [0.11] * 136, True),
+        ([0.01] * 100 + [0.30], False),
+        ([0.01] * 100 + [0.41], True),  # so long that six would have been begun meanwhile
+    ],
+)
+def test_slow_reads_that_are_more_than_one_in_a_hundred(took_s: list[float], slow: bool) -> None:
+    assert too_many(took_s, 0.1) is slow
