@@ -47,6 +47,7 @@ from hms_cache_proxy.upstream.replay import named
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
+LARGE_BYTES = 1 << 15  # what arrives and takes this much or more waits for its turn with other long work
 CLOSED = "closed by the metastore"
 CLOSE_GRACE_S = 10.0  # how long a client has to read the last bytes of a closed connection
 
@@ -67,6 +68,8 @@ class Client(asyncio.Protocol):
         self._place: Endpoint | None = None  # the endpoint where this connection has a place, or waits for one
         self._queued: asyncio.TimerHandle | None = None
         self._turn_due = False
+        self._late = b""  # waits for its turn; nothing more is read meanwhile
+        self._reading_wanted = True
         self._grace: asyncio.TimerHandle | None = None
         self._lost = False
         self._refused = False
@@ -122,6 +125,20 @@ class Client(asyncio.Protocol):
             self._hub.say("client refused", limit, peer=self._peer, limit=limit)
 
     def data_received(self, data: bytes) -> None:
+        if len(data) >= LARGE_BYTES:
+            self._late = data
+            self._transport.pause_reading()
+            self._hub.turns.add(self.address, self._take_late)
+        else:
+            self._take(data)
+
+    def _take_late(self) -> None:
+        data, self._late = self._late, b""
+        if data and not self._lost and not self._transport.is_closing():
+            self._take(data)
+            self._set_reading()
+
+    def _take(self, data: bytes) -> None:
         now_ns = monotonic_ns()
         core = self._core
         mode = core.mode
@@ -254,6 +271,7 @@ class Client(asyncio.Protocol):
 
     def drain(self) -> None:
         """The worker stops."""
+        self._take_late()
         self._event(self._core.drain)
 
     def abort(self) -> None:
@@ -375,11 +393,13 @@ class Client(asyncio.Protocol):
         self._leave_place()
 
     def _reading(self, command: SetReading) -> None:
-        if not self._transport.is_closing():
-            if command.wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        self._reading_wanted = command.wanted
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        transport, wanted = self._transport, self._reading_wanted and not self._late
+        if not transport.is_closing():
+            (transport.resume_reading if wanted else transport.pause_reading)()
 
     def _reading_upstream(self, command: ReadingUpstream) -> None:
         if self._upstream is not None:
@@ -409,20 +429,11 @@ class Client(asyncio.Protocol):
         slot = hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
+        hub.observed(self._session, took_ns, command)
         if command.upstream_ns:
             hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
         if self._place is not None and hub.places.wanted(self._place):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
-        if hub.tops is not None:
-            hub.tops.observed(self._session, command)
-        if hub.access_log is not None:
-            hub.access_log.observed(self._session, took_ns, command)
-        if hub.audit_log is not None:
-            hub.audit_log.observed(self._session, command)
-        if hub.slow_log is not None and took_ns >= hub.slow_log.slower_than_ns:
-            hub.slow_log.observed(self._session, took_ns, command)
-        if hub.traces is not None:
-            hub.traces.observed(self._session, took_ns, command)
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from hms_cache_proxy.methods.decision import Decider, Wait
+from hms_cache_proxy.methods.decision import ClientSession, Decider, Wait
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
+from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
@@ -89,6 +90,19 @@ class Hub:
         self._watching: asyncio.TimerHandle | None = None
         self._watch_at_s = 0.0
         self.say = SparingLog().say
+
+    def observed(self, session: ClientSession, took_ns: int, call: Observe) -> None:
+        """A call has ended: tell all logs, and what counts calls."""
+        if self.tops is not None:
+            self.tops.observed(session, call)
+        if self.access_log is not None:
+            self.access_log.observed(session, took_ns, call)
+        if self.audit_log is not None:
+            self.audit_log.observed(session, call)
+        if self.slow_log is not None and took_ns >= self.slow_log.slower_than_ns:
+            self.slow_log.observed(session, took_ns, call)
+        if self.traces is not None:
+            self.traces.observed(session, took_ns, call)
 
     def leave_place(self, endpoint: Endpoint, client: Client) -> None:
         """A client needs its place at the metastore no more, or waits for it no longer. It goes to the next one."""

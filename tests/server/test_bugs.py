@@ -10,30 +10,17 @@ import pytest
 
 from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.server import hub as hub_module
-from hms_cache_proxy.server.connection_settings import ConnectionSettings
-from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.hub import Allowed, Hub
-from hms_cache_proxy.server.reply import REPLY_LIMITS
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from tests.methods.warm import Bench, opened
+from tests.methods.warm import opened
+from tests.server.hubs import hub_of
 from tests.server.scripted import ScriptedMetastore
 from tests.testbed.processes import SOON_S
 from tests.testbed.raw import encode_call
 
 WRITE = encode_call("drop_table", "sales", "orders", True, seqid=3)
 UNKNOWN_METHOD = WRITE.replace(b"drop_table", b"drop_tbale")
-
-
-def hub_of(bench: Bench, scripted: ScriptedMetastore) -> Hub:
-    return Hub(
-        decider=bench.dispatcher,
-        endpoints=Endpoints([scripted.address]),
-        settings=ConnectionSettings(REPLY_LIMITS, idle_timeout_ns=0, request_timeout_ns=10**10),
-        metrics=bench.metrics,
-        member=Member(bench.page, 0, 1),
-        allowed=Allowed(connections=10, connections_per_address=0, upstream_connections=0, connect_s=5.0, queue_s=5.0),
-    )
 
 
 async def last_words(hub: Hub, message: bytes) -> bytes:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.server import turns
+from hms_cache_proxy.server.driver import LARGE_BYTES, Client
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.turns import Turns
+from tests.methods.warm import opened
+from tests.server.hubs import hub_of
+from tests.server.scripted import ScriptedMetastore
+from tests.testbed.processes import SOON_S
+from tests.testbed.raw import encode_call
 
 
 def ran(work: dict[str, list[tuple[str, int]]], looks: int) -> list[str]:
@@ -50,3 +62,44 @@ def test_addresses_take_turns_whatever_their_connections(monkeypatch: pytest.Mon
     monkeypatch.setattr(turns, "BUDGET_NS", 0)
     order = "".join(ran({"batch": [(name, 9) for name in "abc"], "one": [("z", 9)]}, 12)).replace(".", "")
     assert order.startswith("azbzczaz")
+
+
+NAMES = [f"ds={number}" for number in range(LARGE_BYTES // 8)]
+LARGE = encode_call("get_partitions_by_names", "sales", "orders", NAMES)
+SHORT = encode_call("getVersion")
+
+
+def test_a_short_request_does_not_wait_for_large_ones(
+    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of other clients. All of them have arrived when the worker looks at its sockets."""
+    monkeypatch.setattr(turns, "BUDGET_NS", 0)
+    seen: list[int] = []
+    decide = Dispatcher.decide
+
+    def noted(self: Dispatcher, *request: Any, **how: Any) -> object:
+        seen.append(len(request[2]))
+        return decide(self, *request, **how)
+
+    async def all_at_once(hub: Hub) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Client(hub), "127.0.0.1", 0)
+        async with server:
+            with ExitStack() as stack:
+                clients = [
+                    stack.enter_context(socket.create_connection(server.sockets[0].getsockname())) for _ in range(5)
+                ]
+                while len(hub.clients) < len(clients):
+                    await asyncio.sleep(0.01)
+                for client, message in zip(clients, [LARGE] * 4 + [SHORT], strict=True):
+                    client.sendall(message)
+                async with asyncio.timeout(SOON_S):
+                    while len(seen) < len(clients):
+                        await asyncio.sleep(0)
+            await hub.drain(SOON_S)
+
+    monkeypatch.setattr(Dispatcher, "decide", noted)
+    with opened(tmp_path) as bench:
+        asyncio.run(all_at_once(hub_of(bench, scripted)))
+    assert seen.count(len(LARGE)) == 4
+    assert seen.index(len(SHORT)) <= 1, "after one of them at most"
