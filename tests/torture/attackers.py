@@ -47,7 +47,7 @@ RESTING = 70
 """Upstream connections that well-behaved clients and the proxy itself may have at most."""
 LONG, LONG_BYTES = 10, 24 << 20
 LOCKERS, LOCKS_S = 6, 3.0
-LISTERS, LISTS_S = 8, 3.0
+LISTERS, LISTS_S = 24, 3.0
 EQUAL = 40
 
 
@@ -106,19 +106,21 @@ def slow_readers(at: Attacked, _: random.Random) -> None:
 
 
 def huge_lists(at: Attacked, _: random.Random) -> None:
-    """Partitions that are nothing at all; thirty thousand names, by some clients at once, again and again."""
-    empty = encode_call("add_partitions", [Partition() for _ in range(EMPTY)])
+    """Thirty thousand names, by some clients at once, again and again; partitions without values.
+
+    These have a table: what has none is a write to anything, and others' reads have to wait for its end."""
+    empty = encode_call("add_partitions", [Partition(dbName=DATABASE, tableName=TABLE) for _ in range(EMPTY)])
     names = encode_call("get_partitions_by_names", DATABASE, TABLE, [f"n={number}" for number in range(NAMES)])
     until_s = time.monotonic() + LISTS_S
     with ExitStack() as stack:
         asking = [stack.enter_context(RawConnection("127.0.0.1", at.port, framed=True)) for _ in range(LISTERS)]
-        asking[0].send(empty)
-        asking[0].receive()  # refused, as it may be
         while time.monotonic() < until_s:
             for one in asking:
                 one.send(names)
             for one in asking:
                 one.receive()
+        asking[0].send(empty)
+        asking[0].receive()  # refused, as it may be
 
 
 def long_requests(at: Attacked, _: random.Random) -> None:
