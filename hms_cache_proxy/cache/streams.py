@@ -30,6 +30,7 @@ from hms_cache_proxy.cache.walk import SnapshotWalk
 from hms_cache_proxy.errors import CacheError
 
 HOLD_NS: Final = 1_000_000_000
+SEARCHED_NS: Final = 10_000_000_000  # searches take turns: fifty of a tenth of a second each end after five seconds
 HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
 COPIED_BYTES: Final = 64 << 20
 COPIED_AT_ONCE: Final = 2000  # rows: 1 ms
@@ -254,7 +255,8 @@ class Streams:
             if held_ns < HOLD_NS or worked:
                 continue
             if not isinstance(holder, Stream):
-                holder.close()
+                if held_ns > SEARCHED_NS:
+                    holder.close()
             elif held_ns > HELD_AT_MOST_NS:
                 holder.break_off(f"a listing has taken over {HELD_AT_MOST_NS // 10**9} s")
             elif holder.copying or now_ns - holder.looked_ns >= LOOK_NS:

@@ -39,7 +39,7 @@ class SnapshotWalk:
             self._transaction.release()
             self._transaction = None
 
-    def _held(self) -> None:
+    def check(self) -> None:
         """Raise CacheError if it is closed."""
         if self._transaction is None:
             raise CacheError("a search has kept a snapshot of the cache open for too long")
@@ -58,17 +58,17 @@ class NameWalk(SnapshotWalk):
 
     def at(self, name: bytes) -> bytes | None:
         """Moves to the first name that is not less than this one; None after the last. Not for sets with long names."""
-        self._held()
+        self.check()
         return self._here(self._cursor.set_range(self._prefix + name))
 
     def next(self) -> bytes | None:
         """Moves to the next name; None after the last."""
-        self._held()
+        self.check()
         return self._here(self._cursor.next())
 
     def run(self, most: int) -> list[bytes]:
         """The current name and those that follow, at most `most`; moves behind them."""
-        self._held()
+        self.check()
         keys = list(islice(self._cursor.iternext(values=False), most))
         cut = self._cut
         if keys and not keys[-1].startswith(self._prefix):
@@ -79,7 +79,7 @@ class NameWalk(SnapshotWalk):
         """Names from the current one on that end with one of `ends` (last components, in order), and whether there may
         be more; afterwards the position is where to go on. Looks at `parents` different beginnings at most; each costs
         one look-up for each end, and one more (1.5 us each). For names of several components."""
-        self._held()
+        self.check()
         cursor, prefix, cut = self._cursor, self._prefix, self._cut
         seek, here = cursor.set_range, cursor.key
         found: list[bytes] = []
@@ -105,7 +105,7 @@ class NameWalk(SnapshotWalk):
 
     def listing(self, after: bytes | None, most: int) -> list[bytes]:
         """Names in bytewise order, after `after`, at most `most`; also long names."""
-        self._held()
+        self.check()
         assert self._transaction is not None
         return self._joiner.names(self._transaction.txn, after, most)
 
@@ -134,7 +134,7 @@ class TableWalk(SnapshotWalk):
 
     def rows(self, most: int) -> list[tuple[bytes, bytes]]:
         """The next names with their rows, about so many; none at the end."""
-        self._held()
+        self.check()
         begin, cut, found = self._begin, self._cut, list[tuple[bytes, bytes]]()
         while not found and not self._ended:
             rows = list(islice(self._rows, most))

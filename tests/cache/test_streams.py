@@ -217,7 +217,7 @@ def test_a_walk_outlives_its_snapshot_and_ends_when_it_is_overdue(filled: Shelf)
     assert walk.run(2) == NAMES[71:73] and walk.at(NAMES[-1] + b"a") is None
     assert walk.listing(NAMES[7], 2) == NAMES[8:10]
     first = next(chosen)
-    while filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS):
+    while filled.reader.streams.tend(time.monotonic_ns() + streams.SEARCHED_NS + 1):
         pass
     assert first + b"".join(chosen) == expected
     with pytest.raises(CacheError):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
+from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.methods import large
 from hms_cache_proxy.methods.beginning import decode_beginning
 from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Work
@@ -150,3 +151,19 @@ def test_a_commit_between_the_slices_is_not_seen(bench: Bench) -> None:
     assert b"".join(work.chunks) == wanted
     assert len(values(asked(bench, NAMES[:4500])[0])) == 4499
     bench.step(Changes(cursor=13, partitions=[PartitionChange(TABLE_ID, [PARTS[4000].record()])]))
+
+
+@pytest.mark.parametrize("slices", [1, 5, 8])
+def test_names_that_hold_their_state_for_too_long_are_relayed(bench: Bench, slices: int) -> None:
+    """While it is looked for them, and while they are joined."""
+    message = encode_call("get_partitions_by_names", DATABASE[1].decode(), TABLE[2].decode(), NAMES[:2500], seqid=9)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    work = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    for _ in range(slices):
+        assert isinstance(work, Work)
+        work = work.step() or work
+    bench.reader.streams.tend(time.monotonic_ns() + SEARCHED_NS + 1)
+    while isinstance(work, Work):
+        work = work.step() or work
+    assert isinstance(work, Forward) and work.reason == "cache"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
-from hms_cache_proxy.cache.streams import HOLD_NS
+from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.methods.decision import Forward, Serve, Work
 from hms_cache_proxy.methods.readers import filter_walk
 from hms_cache_proxy.wire import spec
@@ -100,9 +100,17 @@ def test_one_that_takes_too_much_is_relayed(bench: Bench, monkeypatch: pytest.Mo
     assert forward.hold_bytes and steps > 1  # the metastore's answer is learned
 
 
+def test_some_that_take_turns_for_seconds_are_all_answered(bench: Bench) -> None:
+    """If each was given up after a second, many at once would all be relayed, when most of their work was done."""
+    works = [decided(bench, request(f"n = {number}")) for number in range(30)]
+    bench.reader.streams.tend(time.monotonic_ns() + SEARCHED_NS // 2)
+    for number, work in enumerate(works):
+        assert values(ended(work)[0]) == [[b"d%02d" % day, b"%d" % number] for day in range(40)]
+
+
 def test_one_that_holds_its_state_for_too_long_is_relayed(bench: Bench) -> None:
     work = decided(bench, request("n = 7"))
-    bench.reader.streams.tend(time.monotonic_ns() + HOLD_NS)
+    bench.reader.streams.tend(time.monotonic_ns() + SEARCHED_NS + 1)
     forward, _ = ended(work)
     assert isinstance(forward, Forward) and forward.reason == "cache"
 

@@ -230,13 +230,15 @@ def _of_many_names(
 ) -> Generator[None, None, Body]:
     """The same in slices; a long answer is built while it is sent."""
     snapshot = context.snapshot
-    with closing(snapshot.walk(entry)):  # keeps the snapshot's state
+    with closing(snapshot.walk(entry)) as walk:  # keeps the snapshot's state
         ordered = yield from _in_order(context, names)
         found: list[bytes] = []
         if entry.partition_keys:
             for some in _batches(ordered, JOINED_AT_ONCE):
+                walk.check()
                 found += snapshot.partitions_among(entry, some)
                 yield
+        walk.check()
         if len(found) < len(ordered):
             context.known_absent()
         if len(found) > JOINED_IN_SLICES:
@@ -244,6 +246,7 @@ def _of_many_names(
             return Slices(around(before, snapshot.iter_chosen(entry, found), after))
         pieces: list[bytes] = []
         for some in _batches(found, JOINED_AT_ONCE):
+            walk.check()
             snapshot.join_partitions(entry, some, pieces, Variant.LIST)
             yield
         return wrapped_structs(len(found), pieces) if wrapped else success_structs(len(found), pieces)
