@@ -163,6 +163,10 @@ class Pulse:
         rows = [dict(LABEL.findall(line)) | {"": line.rpartition(" ")[2]} for line in text.splitlines() if OWN in line]
         return {f"{row['outcome']} {row['reason']}".strip(): float(row[""]) for row in rows}
 
+    def misses(self) -> float:
+        """How many of its reads were no hits, as far as the workers have told."""
+        return sum(count for how, count in self.told().items() if how != HIT)
+
     def _newest_event(self) -> int:
         try:
             with MetastoreClient(*self.world.truth, timeout_s=TIMEOUT_S) as truth:

@@ -92,3 +92,12 @@ def test_slow_reads_are_judged_by_how_much_slower_the_machine_was_than_in_calm(f
 )
 def test_slow_reads_that_are_more_than_one_in_a_hundred(took_s: list[float], slow: bool) -> None:
     assert too_many(took_s, 0.1) is slow
+
+
+@pytest.mark.parametrize(("relayed", "judged"), [(0, True), (3, False)])
+def test_reads_that_were_relayed_are_not_judged(relayed: int, judged: bool) -> None:
+    outcome = Outcome(struck=[Struck("slow_readers", 20.0, 5.0, 1.0, 1.0, [], relayed)])
+    reads = [Call(5.0, 0.01), *[Call(22.0, 0.01)] * 30, *[Call(22.0, 0.9)] * 3]
+    slowdown = SimpleNamespace(at_start=1.0, measured=[Measured(1.0, 1.1), Measured(21.0, 21.1)])
+    judge_latencies(outcome, [SimpleNamespace(reads=reads)], slowdown, 0.0)  # type: ignore[arg-type, list-item]  # parts
+    assert bool(outcome.slow) is judged
