@@ -1,9 +1,12 @@
-"""A limit of `[protection]`, and the waits of the decider behind it: each is woken only by what it waits for."""
+"""What `[protection]` refuses; its limits, and the waits of the decider behind it: each is woken only by what it waits
+for."""
 
 from __future__ import annotations
 
 import gc
 from time import monotonic_ns
+
+import pytest
 
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
@@ -40,6 +43,39 @@ def asked(decider: ProtectedDecider, peer: str, now_ns: int | None = None) -> De
     header = parse_header(message)
     assert isinstance(header, Header) and header.type is MessageType.CALL
     return decider.decide(ClientSession(peer=peer), header, message, now_ns or monotonic_ns(), patient=True)
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+@pytest.mark.parametrize("method", [b"drop_table", b"drop_tbale"])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (ProtectionSection(read_only=True), "read_only"),
+        (ProtectionSection(refuse_writes=("d",)), "refused"),
+    ],
+)
+def test_a_write_is_refused_whatever_the_type_of_its_message(
+    settings: ProtectionSection, reason: str, method: bytes, oneway: bool
+) -> None:
+    """A metastore does it, whatever the type: it looks at the method alone."""
+    inner = Inner()
+    inner.decision = Forward("drop_table", "write")
+    decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
+    message = encode_call("drop_table", "d", "t", True, oneway=oneway).replace(b"drop_table", method)
+    header = parse_header(message)
+    assert isinstance(header, Header) and (header.type is MessageType.ONEWAY) is oneway
+    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", reason)
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+def test_a_read_is_refused_whatever_the_type_of_its_message(oneway: bool) -> None:
+    decider = ProtectedDecider(Inner(), ProtectionSection(refuse_reads=("d",)), frozenset(), queue_ns=QUEUE_NS)
+    message = encode_call("get_table", "d", "t", oneway=oneway)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", "refused")
 
 
 def test_a_place_returns_when_its_call_is_forgotten() -> None:
