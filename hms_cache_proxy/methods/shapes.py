@@ -100,8 +100,11 @@ class _Table:
     with_database: bool
     """A read: it also depends on the database."""
 
+    pattern: Path | None = None
+    """If this is set, the call is about every table of the database that matches."""
+
     def paths(self) -> Sequence[Path]:
-        return [path for path in (self.database, self.table, self.catalog) if path]
+        return [path for path in (self.database, self.table, self.catalog, self.pattern) if path]
 
     def targets(self, row: Any) -> Iterator[bytes]:
         named = names.write_database(get(row, self.database), get(row, self.catalog))
@@ -116,6 +119,9 @@ class _Table:
             yield target.tables(*named)
         if self.with_database:
             yield target.database(*named)
+        if get(row, self.pattern) is not None:
+            yield target.tables(*named)
+            yield target.members(*named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +385,11 @@ def constrained(rows: Path, db: str, tbl: str, catalog: Path) -> Rule:
 def read_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
     """What a read of a table (or of a list of them) depends on."""
     return _Table(db, tbl, catalog, listing=False, with_database=True)
+
+
+def read_tables(db: Path, tbl: Path, catalog: Path, pattern: Path) -> Rule:
+    """What a read of a list of tables depends on, if the request may name them by a pattern instead."""
+    return _Table(db, tbl, catalog, listing=False, with_database=True, pattern=pattern)
 
 
 def locked(db: Path, tbl: Path) -> Rule:

@@ -57,6 +57,8 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "get_table", {"dbname": b"d", "tbl_name": b"t"}, {table, db}
     by_name = {"dbname": b"d", "tbl_names": [b"t", b"X"]}
     yield "get_table_objects_by_name", by_name, {table, t.table(HIVE, b"d", b"x"), db}
+    by_pattern = struct("GetTablesRequest", dbName=b"d", tblNames=[b"t"], tablesPattern=b"x*")
+    yield "get_table_objects_by_name_req", {"req": by_pattern}, {table, db, listing, t.members(HIVE, b"d")}
     yield "get_databases", {"pattern": b"@c#x*"}, {t.databases(b"c")}
     component = struct("LockComponent", dbname=b"d", tablename=b"t")
     wide = struct("LockComponent", dbname=b"d")
