@@ -154,7 +154,8 @@ class _Partitions:
 
 @dataclass(frozen=True, slots=True)
 class _Rename:
-    """A table that may get another name, database or catalog: both names, and both lists if they differ."""
+    """A table that may get another name or database: both names, and both lists if they differ. A new table without a
+    catalog is in that of the old one."""
 
     old: tuple[Path, Path, Path | None]
     new: tuple[Path, Path, Path | None]
@@ -164,7 +165,7 @@ class _Rename:
 
     def targets(self, row: Any) -> Iterator[bytes]:
         before = self._named(row, self.old)
-        after = self._named(row, self.new)
+        after = self._named(row, self.new, None if before is None else before[0])
         sides = [side for side in (before, after) if side is not None]
         for side in sides:
             yield target.table(*side)
@@ -173,8 +174,11 @@ class _Rename:
                 yield target.tables(side[0], side[1])
 
     @staticmethod
-    def _named(row: Any, paths: tuple[Path, Path, Path | None]) -> tuple[bytes, bytes, bytes] | None:
-        database = names.write_database(get(row, paths[0]), get(row, paths[2]))
+    def _named(
+        row: Any, paths: tuple[Path, Path, Path | None], home: bytes | None = None
+    ) -> tuple[bytes, bytes, bytes] | None:
+        catalog = get(row, paths[2])
+        database = names.write_database(get(row, paths[0]), home if catalog is None else catalog)
         table = names.write_name(get(row, paths[1]))
         return None if database is None or table is None else (*database, table)
 

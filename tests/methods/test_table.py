@@ -48,6 +48,8 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "alter_table", {"dbname": b"d", "tbl_name": b"t", "new_tbl": moved}, both
     request = struct("AlterTableRequest", catName=b"c", dbName=b"d", tableName=b"t", table=struct("Table"))
     yield "alter_table_req", {"req": request}, {t.table(b"c", b"d", b"t"), t.tables(b"c", b"d")}
+    both = {t.table(b"c", b"d", b"t"), t.tables(b"c", b"d"), t.table(b"c", b"e", b"u"), t.tables(b"c", b"e")}
+    yield "alter_table", {"dbname": b"@c#d", "tbl_name": b"t", "new_tbl": moved}, both  # the catalog stays the same
     whole = {db, listing, t.databases(HIVE)}
     yield "drop_database", {"name": b"D", "cascade": True}, whole | {t.FUNCTIONS}
     yield "create_database", {"database": struct("Database", name=b"d")}, whole
