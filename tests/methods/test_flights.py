@@ -13,9 +13,11 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods import flights, misses
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
+from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.wire import spec
@@ -212,6 +214,25 @@ def test_answers_are_forgotten(bench: Bench) -> None:
     shared.forget(time.monotonic_ns() + flights.KEPT_NS)
     assert not shared._by_key
     assert not isinstance(decided(bench, ClientSession(), asked(), arrived_ns=arrived_ns, patient=False), Wait)
+
+
+def test_reads_without_a_place_do_not_wake_each_other(bench: Bench) -> None:
+    """Else each is decided again when another has been, again and again until there is a place."""
+    settings = ProtectionSection(calls_per_address=1)
+    limited = ProtectedDecider(bench.dispatcher, settings, frozenset(), queue_ns=LONG_NS)
+
+    def ask(number: int) -> Decision:
+        message = encode_call("get_tables", SALES, f"*{number}|*s")
+        header = parse_header(message)
+        assert isinstance(header, Header)
+        return limited.decide(ClientSession(peer=f"a:{number}"), header, message, time.monotonic_ns(), patient=True)
+
+    first = ask(0)
+    assert isinstance(first, Forward) and first.hold_bytes, "one that others could share"
+    waits = [ask(1), ask(2), ask(1)]
+    assert all(isinstance(wait, Wait) and wait.seen == limited.moved() for wait in waits)
+    first.pending.failed(False)
+    assert isinstance(waits[0], Wait) and waits[0].seen != limited.moved(), "there is a place"
 
 
 def test_ten_clients_make_one_call(tmp_path: Path) -> None:
