@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from tests.cache.records import DATABASE, TABLE, flat_table
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.test_bugs import hub_of
-from tests.testbed.processes import wait_until
+from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import encode_call
 
 LONG_NS = 10**12
@@ -233,6 +234,37 @@ def test_reads_without_a_place_do_not_wake_each_other(bench: Bench) -> None:
     assert all(isinstance(wait, Wait) and wait.seen == limited.moved() for wait in waits)
     first.pending.failed(False)
     assert isinstance(waits[0], Wait) and waits[0].seen != limited.moved(), "there is a place"
+
+
+def test_who_leaves_waits_no_more(tmp_path: Path) -> None:
+    """All who wait are looked at two thousand times a second."""
+    hubs: list[Hub] = []
+    left = threading.Event()
+
+    def when_the_other_has_left(message: bytes, call: Call) -> Iterator[bytes]:
+        assert left.wait(SOON_S) and wait_until(lambda: not hubs[0]._waiting)
+        yield reply(message)
+
+    async def two(bench: Bench) -> None:
+        hub = hub_of(bench, scripted)
+        hubs.append(hub)
+        server = await asyncio.get_running_loop().create_server(lambda: Client(hub), "127.0.0.1", 0)
+        async with server:
+            reader, stays = await asyncio.open_connection(*server.sockets[0].getsockname())
+            stays.write(asked())
+            assert await asyncio.to_thread(wait_until, lambda: scripted.named("get_all_tables"))
+            _, leaves = await asyncio.open_connection(*server.sockets[0].getsockname())
+            leaves.write(asked())
+            assert await asyncio.to_thread(wait_until, lambda: hub._waiting)
+            leaves.close()
+            left.set()
+            expected = reply(asked())
+            assert await asyncio.wait_for(reader.readexactly(len(expected)), SOON_S) == expected
+            stays.close()
+
+    with ScriptedMetastore() as scripted, filled(tmp_path) as bench:
+        scripted.answers["get_all_tables"] = when_the_other_has_left
+        asyncio.run(two(bench))
 
 
 def test_ten_clients_make_one_call(tmp_path: Path) -> None:
