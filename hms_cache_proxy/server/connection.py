@@ -291,8 +291,8 @@ class ClientConnection:
         settings, exchange = self._settings, self._exchange
         if settings.upstream_idle_ns and now_ns - exchange.progress_ns > settings.upstream_idle_ns:
             exchange.release()
-        blocked = self._outbox.blocked or self._outbox.busy
-        if exchange.waiting and not (exchange.replying and blocked):
+        unread = self._outbox.blocked or self._outbox.busy
+        if exchange.waiting and not (exchange.replying and self._outbox.blocked):  # then the metastore waits, too
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
                 self._handle_ending(exchange.timed_out(now_ns), now_ns)
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
@@ -302,7 +302,7 @@ class ClientConnection:
                 Why.LIMIT, "its client does not read, and there is no room for the rest of the reply", "spool_bytes"
             )
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
-            if isinstance(self._state, Listening) or blocked:
+            if isinstance(self._state, Listening) or unread:
                 self._close(Why.IDLE, "the connection was idle for longer than its limit")
         return self._settle(now_ns)
 
