@@ -259,6 +259,9 @@ class ClientConnection:
         if self._held is not None:
             self._commands[:0] = self._held  # the list is the outbox's and the exchange's, too
             self._held = None
+            if self._exchange.replying and not self._outbox.blocked:
+                self._exchange.progress_ns = now_ns
+                self._commands.append(ReadingUpstream(True))
         elif isinstance(self._state, WaitingForPeers):
             request, forward = self._state.request, self._state.forward
             self._state = RELAYING
@@ -344,6 +347,8 @@ class ClientConnection:
         if asked is not None and self._held is None:
             self._held = []
             commands.insert(0, AskPeers(asked))
+            if self._exchange.replying:  # the rest of a long reply waits at the metastore
+                commands.append(ReadingUpstream(False))
         assert self._held is not None
         self._held += [one for one in commands if isinstance(one, Send | Close)]
         return [one for one in commands if not isinstance(one, Send | Close)]
