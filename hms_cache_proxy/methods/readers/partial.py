@@ -15,16 +15,16 @@ import re
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.filters.wildcards import any_text_between, one_after_another
 
 from .base import Decline
 from .part_names import escape, make_name
 
-_ANY = b".*"
+_ANY = ["", ""]
+"""Any text, as segments."""
 _MAY_MATCH_MORE = re.compile(rb"[._%]")
-_ONE_WILDCARD = re.compile(rb"([._%])")
-_WILD = {b".": b".", b"_": b".", b"%": _ANY}
 MAX_PERCENTS = 4
-"""Wildcards for any run of characters in one pattern; more would cost too much on names that nearly match."""
+"""Wildcards for any run of characters in one value; nobody asks for more."""
 CHUNK = 2000
 """Names that one look-up reads from the cache."""
 
@@ -58,24 +58,32 @@ def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
 
 def _patterns(entry: TableEntry, values: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
     """A pattern for the literal reading of the values, and one for all readings; None if they are the same."""
-    exact: list[bytes] = []
-    loose: list[bytes] = []
+    exact: list[list[str]] = []
+    loose: list[list[str]] = []
     for (key, _), value in zip(entry.partition_keys, values, strict=False):
-        head = re.escape(escape(key.lower())) + b"="
+        head = [("/" if exact else "") + _literal(escape(key.lower())) + "="]
         written = escape(value)
-        exact.append(head + (re.escape(written) if value else _ANY))
-        loose.append(head + (_loosened(written) if value else _ANY))
-    tail = _ANY if len(values) < len(entry.partition_keys) else b""
-    first, second = b"/".join(exact) + tail, b"/".join(loose) + tail
-    return re.compile(first, re.DOTALL), re.compile(second, re.DOTALL) if first != second else None
+        exact += [head, [_literal(written)] if value else _ANY]
+        loose += [head, _loosened(written) if value else _ANY]
+    tail = [_ANY] if len(values) < len(entry.partition_keys) else []
+    first, second = _compiled(exact + tail), _compiled(loose + tail)
+    return first, second if first.pattern != second.pattern else None
 
 
-def _loosened(written: bytes) -> bytes:
-    """The pattern in which everything that may be a wildcard is one."""
+def _compiled(parts: list[list[str]]) -> re.Pattern[bytes]:
+    return re.compile(any_text_between(one_after_another(*parts)).encode("latin-1"), re.DOTALL)
+
+
+def _literal(written: bytes) -> str:
+    """An expression for these bytes, each of which is a character."""
+    return re.escape(written.decode("latin-1"))
+
+
+def _loosened(written: bytes) -> list[str]:
+    """The segments of the pattern in which everything that may be a wildcard is one."""
     if written.count(b"%") > MAX_PERCENTS:
         raise Decline(Reason.PATTERN)
-    parts = _ONE_WILDCARD.split(written)
-    return b"".join(_WILD.get(part) or re.escape(part) for part in parts)
+    return [".".join(map(_literal, re.split(rb"[._]", text))) for text in written.split(b"%")]
 
 
 def _scan(
