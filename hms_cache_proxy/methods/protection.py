@@ -58,10 +58,24 @@ _MORE: Final[Mapping[str, shapes.Rule]] = {
     "add_write_notification_log_in_batch": shapes.database("rqst.db"),
     "compact": shapes.database("rqst.dbname"),
     "compact2": shapes.database("rqst.dbname"),
+    "submit_for_cleanup": shapes.database("o1.dbname"),
+    "seed_write_id": shapes.database("rqst.dbName"),
+    "repl_tbl_writeid_state": shapes.database("rqst.dbName"),
+    "create_stored_procedure": shapes.database("proc.dbName", "proc.catName"),
+    "drop_stored_procedure": shapes.database("request.dbName", "request.catName"),
+    "add_package": shapes.database("request.dbName", "request.catName"),
+    "drop_package": shapes.database("request.dbName", "request.catName"),
+    "create_ischema": shapes.database("schema.dbName", "schema.catName"),
+    "alter_ischema": shapes.database("rqst.name.dbName", "rqst.name.catName"),
+    "drop_ischema": shapes.database("name.dbName", "name.catName"),
+    "add_schema_version": shapes.database("schemaVersion.schema.dbName"),
+    "drop_schema_version": shapes.database("schemaVersion.schema.dbName"),
+    "map_schema_version_to_serde": shapes.database("rqst.schemaVersion.schema.dbName"),
+    "set_schema_version_state": shapes.database("rqst.schemaVersion.schema.dbName"),
 }
 """The databases of changes whose rows do not name them, because nothing that is cached depends on them."""
 
-_IN_DATABASE: Final = (b"d", b"l", b"t", b"m")
+_IN_DATABASE: Final = (b"d", b"l", b"t", b"m", b"g")
 _LIMITED: Final = frozenset({MethodKind.READ, MethodKind.WRITE})
 
 
