@@ -6,7 +6,8 @@ hold relayed calls back while their user or address has too many. Must not know:
 What is a change: a write of the method table, a method that is not in it, a lock that is not shared, and of the
 transactions those that Hive's readers do not need (_OF_READERS). What a call is about: the targets of its row, and for
 some methods _MORE. A write that does not say what it changes is refused if `refuse_writes` is set at all; a read that
-does not say what it reads is not refused.
+does not say what it reads is not refused. A message's type does not matter: a metastore does what a known method does
+whatever the type, and answers; it answers such a message of an unknown method too.
 
 Limits: a place for each relayed read or write, from its decision until its outcome is known. A CallPlace returns itself
 when it is garbage collected, so a call that ends in any way returns it. A call without a place waits, and is decided
