@@ -1,4 +1,4 @@
-"""Many tables by their names: in slices, of one state, and sent while they are joined."""
+"""Many tables by their names: in slices, of one state, and sent while they are joined. Many statistics: declined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof
-from hms_cache_proxy.methods.readers import tables
+from hms_cache_proxy.methods.readers import statistics, tables
 from hms_cache_proxy.methods.readers.base import Body, Context, Decline, Slices, Unfinished
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.wire import spec
@@ -80,3 +80,18 @@ def test_a_list_without_an_order_is_not_read_to_its_end(shelf: Shelf, method: st
     assert declined.value.reason is Reason.ORDER
     repeated = begun(shelf, method, [NAMES[0]] * 1000, by_name=False)
     assert names_of(method, ended(repeated)[0]) == NAMES[:1]
+
+
+def test_more_statistics_than_fit_in_memory_are_the_metastores_to_list(shelf: Shelf) -> None:
+    fill(shelf)
+    partitions = [b"dt=%d" % number for number in range(1000)]
+    with shelf.reader.snapshot() as snapshot:
+        context = Context(snapshot, "get_partitions_statistics_req", True, Proof("passthrough", exact=False))
+        entry: Any = snapshot.table(*DATABASE, NAMES[0])
+        for columns, fits in ((200, True), (201, False)):
+            names = [b"c%d" % number for number in range(columns)]
+            try:
+                statistics._asked(context, entry, partitions, names, statistics.HIVE)
+                assert fits
+            except Decline as declined:
+                assert not fits and declined.reason is Reason.ARGUMENTS
