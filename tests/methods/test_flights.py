@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.cache.records import DATABASE, TABLE, flat_table
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.test_bugs import hub_of
+from tests.testbed.fault_proxy import RESET_ON_CLOSE
 from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import encode_call
 
@@ -256,7 +258,8 @@ def test_who_leaves_waits_no_more(tmp_path: Path) -> None:
             _, leaves = await asyncio.open_connection(*server.sockets[0].getsockname())
             leaves.write(asked())
             assert await asyncio.to_thread(wait_until, lambda: hub._waiting)
-            leaves.close()
+            leaves.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            leaves.close()  # without the reset he could still read an answer
             left.set()
             expected = reply(asked())
             assert await asyncio.wait_for(reader.readexactly(len(expected)), SOON_S) == expected

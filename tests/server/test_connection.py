@@ -174,7 +174,8 @@ def test_nothing_follows_a_oneway_call_that_was_not_sent_completely() -> None:
     book.relaying()
     book.upstream(REPLY)
     long = encode_call("shutdown", oneway=True)[:-1] + struct.pack(">Bhi", 11, 1, WINDOW_BYTES)
-    assert CloseUpstream in kinds(book.received(long + bytes(WINDOW_BYTES) + b"\0"))
+    book.received(long)
+    assert CloseUpstream in kinds(book.received(bytes(WINDOW_BYTES) + b"\0"))
     assert kinds(book.received(READ)) == [OpenUpstream]
 
 
