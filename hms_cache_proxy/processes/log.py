@@ -14,7 +14,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from hms_cache_proxy.config import Config, mask_url
 
@@ -44,6 +44,10 @@ class _Lossy:
     def flush(self) -> None:
         with contextlib.suppress(*_UNWRITABLE):
             self._stream.flush()
+
+
+QUOTED: Final = frozenset(" \t=\r\n\"'")
+"""A value with one of these is written by structlog in quotes, with everything escaped."""
 
 
 def setup(config: Config, process: str) -> None:
@@ -90,7 +94,9 @@ def _mask(_logger: object, _method: str, event: Event) -> Event:
 
 def _one_line(_logger: object, _method: str, event: Event) -> Event:
     for key, value in event.items():
-        if isinstance(value, str) and not value.isprintable() and key != "exception":
+        if not isinstance(value, str) or value.isprintable() or key == "exception":
+            continue
+        if key == "event" or not QUOTED & set(value):
             event[key] = "".join(
                 char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in value
             )
