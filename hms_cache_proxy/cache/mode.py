@@ -25,6 +25,7 @@ class ModeReason(IntEnum):
     UNCHECKED = 8
     REPLAY = 9
     UNCONFIRMED = 10
+    OTHER_CATALOG = 11
 
     @property
     def label(self) -> str:
@@ -44,6 +45,7 @@ _TEXTS = {
     ModeReason.AUTHORIZATION: "the metastore's answers may depend on the user",
     ModeReason.OTHER_DATABASE: "a metastore and store_url use different databases",
     ModeReason.CACHED_STORE: "the metastore answers from a cache of its own",
+    ModeReason.OTHER_CATALOG: "the metastore's default catalog is not hive",
     ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
     ModeReason.UNCHECKED: "no metastore answers, so the proxy cannot check whether it may be cached",
     ModeReason.UNCONFIRMED: "the follower has not confirmed the cache for longer than max_unconfirmed_ms",

@@ -24,6 +24,7 @@ _ADVICE = {
     ModeReason.OTHER_DATABASE: "point `upstream` and `store_url` at the same metastore",
     ModeReason.CACHED_STORE: "set metastore.rawstore.impl back to ...metastore.ObjectStore: the metastore's own cache "
     "may be stale, and the proxy replaces it",
+    ModeReason.OTHER_CATALOG: "set metastore.catalog.default back to hive; until then everything is relayed",
     ModeReason.NO_LOG: "without it everything is relayed: versions are bridged, nothing is cached",
     ModeReason.AUTHORIZATION: "until then everything is relayed",
 }

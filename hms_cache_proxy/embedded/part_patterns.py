@@ -12,16 +12,20 @@ from collections.abc import Callable, Sequence
 
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.filters.values import like
+from hms_cache_proxy.filters.values import like_segments
+from hms_cache_proxy.filters.wildcards import any_text_between, one_after_another
 from hms_cache_proxy.wire.spec import Struct
 
 Matches = Callable[[str], object]
+
+_ANY = ["", ""]
+"""Any text."""
 
 
 def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
     """Literal values, except that a dot matches any character: for the calls for names, which match a regular
     expression. MetaException for more values than keys."""
-    return _pattern(keys, values, lambda text: re.escape(text).replace(r"\.", "."))
+    return _pattern(keys, values, lambda text: [re.escape(text).replace(r"\.", ".")])
 
 
 def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
@@ -29,15 +33,15 @@ def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
     partitions. MetaException for more values than keys otherwise."""
     if not any(values):
         return lambda name: True
-    return _pattern(keys, values, lambda text: like(text).pattern)
+    return _pattern(keys, values, like_segments)
 
 
-def _pattern(keys: Sequence[Struct], values: Sequence[str], literal: Callable[[str], str]) -> Matches:
+def _pattern(keys: Sequence[Struct], values: Sequence[str], segments: Callable[[str], list[str]]) -> Matches:
     if len(values) > len(keys):
         raise meta(f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]")
-    pieces = [
-        literal(f"{names.escape(key.name)}=") + (literal(names.escape(value)) if value else ".*")
-        for key, value in zip(keys, values, strict=False)
-    ]
-    pattern = "/".join(pieces) + (".*" if len(values) < len(keys) else "")
-    return re.compile(pattern, re.DOTALL).fullmatch
+    parts: list[list[str]] = []
+    for key, value in zip(keys, values, strict=False):
+        parts += [["/"]] if parts else []
+        parts += [segments(f"{names.escape(key.name)}="), segments(names.escape(value)) if value else _ANY]
+    parts += [_ANY] if len(values) < len(keys) else []
+    return re.compile(any_text_between(one_after_another(*parts)), re.DOTALL).fullmatch

@@ -17,6 +17,7 @@ from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.partition_filter import parsed
 from hms_cache_proxy.filters.tree import Compare, compiled
 from hms_cache_proxy.filters.values import OPERATORS
+from hms_cache_proxy.filters.wildcards import any_text_between
 
 PREFIX = "hive_filter_field_"
 _PARAMETERS = PREFIX + "params__"
@@ -67,14 +68,16 @@ def _comparison(node: Compare) -> TablePredicate:
         raise meta(f"Value should be on the RHS for LIKE operator : Key <{key}>")
     wanted = text.upper() if key == _PARAMETERS + _DISCOVER else text
     if like:
-        matches = re.compile("".join(_pieces(wanted)), re.DOTALL).fullmatch
+        matches = re.compile(any_text_between(_segments(wanted)), re.DOTALL).fullmatch
         return lambda table: (value := read(table)) is not None and matches(value) is not None
     holds = OPERATORS[node.op]
     return lambda table: (value := read(table)) is not None and holds(value, wanted)
 
 
-def _pieces(pattern: str) -> list[str]:
-    return [{".*": ".*", ".": "."}.get(piece) or re.escape(piece) for piece in re.findall(r"\.\*|.", pattern)]
+def _segments(pattern: str) -> list[str]:
+    """The parts of a pattern between its `.*`; line ends in it do not count."""
+    parts = pattern.split(".*")
+    return ["".join("." if char == "." else re.escape(char) for char in text if char != "\n") for text in parts]
 
 
 def _text_of(key: str) -> Callable[[FilteredTable], str | None]:

@@ -18,6 +18,7 @@ from typing import Any
 from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
 
 from .tree import Op
+from .wildcards import any_text_between
 
 Values = Sequence[bytes]
 Predicate = Callable[[Values], bool]
@@ -90,6 +91,15 @@ def moment(kind: str, text: str) -> date | None:
 
 def like(pattern: str) -> re.Pattern[str]:
     """The pattern of SQL's LIKE: `%` is any text, `_` one character; a backslash quotes the next character."""
-    pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
-    parts = ({"%": ".*", "_": "."}.get(piece) or re.escape(piece[-1]) for piece in pieces)
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile(any_text_between(like_segments(pattern)), re.DOTALL)
+
+
+def like_segments(pattern: str) -> list[str]:
+    """The parts of such a pattern between its `%`, as regular expressions."""
+    segments = [""]
+    for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
+        if piece == "%":
+            segments.append("")
+        else:
+            segments[-1] += "." if piece == "_" else re.escape(piece[-1])
+    return segments

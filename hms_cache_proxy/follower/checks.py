@@ -70,6 +70,9 @@ def _database(facts: UpstreamFacts, database_uuid: str) -> Iterable[_Judged]:
     if facts.caches:
         name = facts.settings[upstream.RAW_STORE]
         yield "refusal", ModeReason.CACHED_STORE, f"answers from a cache of its own ({name})"
+    if facts.other_catalog:
+        text = f"looks names without a catalog up in {facts.other_catalog} ({upstream.CATALOG}), the cache in hive"
+        yield "refusal", ModeReason.OTHER_CATALOG, text
 
 
 def _log(facts: UpstreamFacts) -> Iterable[_Judged]:

@@ -31,7 +31,7 @@ from hms_cache_proxy.wire.message import (
 )
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of
 
-from .decision import Ask, ClientSession, Decision, Forward, Pending
+from .decision import Ask, ClientSession, Decision, Forward, Pending, Work
 from .reply_contents import Said, said, whole_header
 
 CREATED_BY: Final[Mapping[bytes, Mapping[int, int]]] = {
@@ -155,9 +155,20 @@ class Creating(Pending):
 def created(session: ClientSession, decision: Decision, creation: Creation, *, relocates: bool) -> Decision:
     """The decision about a call that creates a table, with the calls of `creation` instead. `relocates`: the metastore
     chooses a location in place of the default one. Raises WireError."""
+    return _with_calls(session, decision, creation, creation.question() if relocates else None)
+
+
+def _with_calls(session: ClientSession, decision: Decision, creation: Creation, question: Ask | None) -> Decision:
+    """The decision, also about a call that is read in slices, with these calls instead."""
+    if isinstance(decision, Work):
+
+        def step(work: Work = decision) -> Decision | None:
+            found = work.step()
+            return None if found is None else _with_calls(session, found, creation, question)
+
+        return Work(step)
     if not isinstance(decision, Forward):
         return decision
-    question = creation.question() if relocates else None
     pending = Creating(session, decision.pending, creation, asks=question is not None)
     return replace(decision, pending=pending, ask=question or creation.call())
 

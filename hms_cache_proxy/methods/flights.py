@@ -30,12 +30,13 @@ KEPT_NS: Final = 1_000_000_000
 
 @dataclass(slots=True)
 class Flight:
-    """One read that went upstream. `body`: its answer, if that may be shared."""
+    """One read that went upstream. `awaited`: a read waits for it. `body`: its answer, if that may be shared."""
 
     depends: tuple[bytes, ...]
     versions: tuple[int, ...]
     left_ns: int
     landed_ns: int = 0  # 0: not yet
+    awaited: bool = False
     body: bytes | None = None
 
 
@@ -46,7 +47,7 @@ class Flights:
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, Flight] = {}
-        self.landed = 0  # how many have landed
+        self.landed = 0  # how many have landed for which reads waited: others wake nobody
 
     def begin(self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], now_ns: int) -> Flight:
         """A read is about to leave; the next equal reads join it."""
@@ -57,7 +58,7 @@ class Flights:
         """The flight's answer has arrived; None if it may not be shared."""
         if not flight.landed_ns:
             flight.body, flight.landed_ns = body, now_ns
-            self.landed += 1
+            self.landed += flight.awaited
 
     def of(
         self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], floors: Floors | None

@@ -62,6 +62,8 @@ def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) 
     """Does every change of what the read depends on raise the version of one of these targets?"""
     if method == "get_table_meta" and not snapshot.identity.hive_line.startswith("4."):
         return False  # the database is a pattern; how earlier releases read `_` in it was not tested
+    if method == "get_table_objects_by_name_req" and any(map(targets.is_members, depends)):
+        return False  # it names tables by a pattern, so whether each of them may be kept is not known
     return all(_followed(snapshot, method, dependency) for dependency in depends)
 
 

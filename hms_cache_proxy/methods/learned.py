@@ -30,6 +30,7 @@ from .decision import Decision, Forward, Pending, Serve, Wait, Work
 from .dispatch import Dispatcher, SharedState
 from .effects import RelayedRead
 from .learnable import databases
+from .plan import EVERYTHING
 from .proof import LookNeeded, Rejected
 from .read_call import ReadCall
 from .readers.base import Body, Decline, DependsOnMore, Slices
@@ -68,11 +69,14 @@ class LearnedDispatcher(Dispatcher):
 
     def _listed(self, depends: tuple[bytes, ...]) -> Iterable[bytes]:
         """The databases that a listing is about. What decides whether its user sees one may look at all of it. (Of the
-        tables, a target for all is among `depends`.)"""
+        tables, a target for all is among `depends`.) If the cache cannot be read, it may be about everything."""
         if not any(target[:1] == b"D" for target in depends):
             return ()
-        with self._reader.snapshot() as snapshot:
-            return databases(snapshot, depends) or ()
+        try:
+            with self._reader.snapshot() as snapshot:
+                return databases(snapshot, depends) or ()
+        except CacheError:
+            return EVERYTHING
 
     def _rights(self, method: Method, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The changes of rights that end this read's verdicts."""

@@ -126,7 +126,10 @@ class Misses:
         flights, session, now_ns = self._context.flights, call.session, time.monotonic_ns()
         flight = flights.of(call.key, depends, versions, session.floors)
         if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
-            return Wait(self._moved(), call.arrived_ns + LONGEST_NS) if call.patient else None
+            if not call.patient:
+                return None
+            flight.awaited = True
+            return Wait(self._moved(), call.arrived_ns + LONGEST_NS)
         if flight is None or call.arrived_ns > flight.landed_ns:
             return flights.begin(call.key, depends, versions, now_ns)
         if flight.body is None:

@@ -6,7 +6,8 @@ hold relayed calls back while their user or address has too many. Must not know:
 What is a change: a write of the method table, a method that is not in it, a lock that is not shared, and of the
 transactions those that Hive's readers do not need (_OF_READERS). What a call is about: the targets of its row, and for
 some methods _MORE. A write that does not say what it changes is refused if `refuse_writes` is set at all; a read that
-does not say what it reads is not refused.
+does not say what it reads is not refused. A message's type does not matter: a metastore does what a known method does
+whatever the type, and answers; it answers such a message of an unknown method too.
 
 Limits: a place for each relayed read or write, from its decision until its outcome is known. A CallPlace returns itself
 when it is garbage collected, so a call that ends in any way returns it. A call without a place waits, and is decided
@@ -28,7 +29,7 @@ from hms_cache_proxy.config.protection import DatabaseGlobs, ProtectionSection
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType
+from hms_cache_proxy.wire.message import Header
 
 from . import effects, projections, shapes
 from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
@@ -58,10 +59,24 @@ _MORE: Final[Mapping[str, shapes.Rule]] = {
     "add_write_notification_log_in_batch": shapes.database("rqst.db"),
     "compact": shapes.database("rqst.dbname"),
     "compact2": shapes.database("rqst.dbname"),
+    "submit_for_cleanup": shapes.database("o1.dbname"),
+    "seed_write_id": shapes.database("rqst.dbName"),
+    "repl_tbl_writeid_state": shapes.database("rqst.dbName"),
+    "create_stored_procedure": shapes.database("proc.dbName", "proc.catName"),
+    "drop_stored_procedure": shapes.database("request.dbName", "request.catName"),
+    "add_package": shapes.database("request.dbName", "request.catName"),
+    "drop_package": shapes.database("request.dbName", "request.catName"),
+    "create_ischema": shapes.database("schema.dbName", "schema.catName"),
+    "alter_ischema": shapes.database("rqst.name.dbName", "rqst.name.catName"),
+    "drop_ischema": shapes.database("name.dbName", "name.catName"),
+    "add_schema_version": shapes.database("schemaVersion.schema.dbName"),
+    "drop_schema_version": shapes.database("schemaVersion.schema.dbName"),
+    "map_schema_version_to_serde": shapes.database("rqst.schemaVersion.schema.dbName"),
+    "set_schema_version_state": shapes.database("rqst.schemaVersion.schema.dbName"),
 }
 """The databases of changes whose rows do not name them, because nothing that is cached depends on them."""
 
-_IN_DATABASE: Final = (b"d", b"l", b"t", b"m")
+_IN_DATABASE: Final = (b"d", b"l", b"t", b"m", b"g")
 _LIMITED: Final = frozenset({MethodKind.READ, MethodKind.WRITE})
 
 
@@ -183,7 +198,7 @@ class ProtectedDecider:
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
     ) -> Decision:
-        if self._refuses and header.type is MessageType.CALL:
+        if self._refuses:
             refused = self._refused(plan(header.name), header, message, complete)
             if refused is not None:
                 return refused

@@ -100,8 +100,11 @@ class _Table:
     with_database: bool
     """A read: it also depends on the database."""
 
+    pattern: Path | None = None
+    """If this is set, the call is about every table of the database that matches."""
+
     def paths(self) -> Sequence[Path]:
-        return [path for path in (self.database, self.table, self.catalog) if path]
+        return [path for path in (self.database, self.table, self.catalog, self.pattern) if path]
 
     def targets(self, row: Any) -> Iterator[bytes]:
         named = names.write_database(get(row, self.database), get(row, self.catalog))
@@ -116,6 +119,9 @@ class _Table:
             yield target.tables(*named)
         if self.with_database:
             yield target.database(*named)
+        if get(row, self.pattern) is not None:
+            yield target.tables(*named)
+            yield target.members(*named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,8 @@ class _Partitions:
 
 @dataclass(frozen=True, slots=True)
 class _Rename:
-    """A table that may get another name, database or catalog: both names, and both lists if they differ."""
+    """A table that may get another name or database: both names, and both lists if they differ. A new table without a
+    catalog is in that of the old one."""
 
     old: tuple[Path, Path, Path | None]
     new: tuple[Path, Path, Path | None]
@@ -158,7 +165,7 @@ class _Rename:
 
     def targets(self, row: Any) -> Iterator[bytes]:
         before = self._named(row, self.old)
-        after = self._named(row, self.new)
+        after = self._named(row, self.new, None if before is None else before[0])
         sides = [side for side in (before, after) if side is not None]
         for side in sides:
             yield target.table(*side)
@@ -167,8 +174,11 @@ class _Rename:
                 yield target.tables(side[0], side[1])
 
     @staticmethod
-    def _named(row: Any, paths: tuple[Path, Path, Path | None]) -> tuple[bytes, bytes, bytes] | None:
-        database = names.write_database(get(row, paths[0]), get(row, paths[2]))
+    def _named(
+        row: Any, paths: tuple[Path, Path, Path | None], home: bytes | None = None
+    ) -> tuple[bytes, bytes, bytes] | None:
+        catalog = get(row, paths[2])
+        database = names.write_database(get(row, paths[0]), home if catalog is None else catalog)
         table = names.write_name(get(row, paths[1]))
         return None if database is None or table is None else (*database, table)
 
@@ -379,6 +389,11 @@ def constrained(rows: Path, db: str, tbl: str, catalog: Path) -> Rule:
 def read_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
     """What a read of a table (or of a list of them) depends on."""
     return _Table(db, tbl, catalog, listing=False, with_database=True)
+
+
+def read_tables(db: Path, tbl: Path, catalog: Path, pattern: Path) -> Rule:
+    """What a read of a list of tables depends on, if the request may name them by a pattern instead."""
+    return _Table(db, tbl, catalog, listing=False, with_database=True, pattern=pattern)
 
 
 def locked(db: Path, tbl: Path) -> Rule:

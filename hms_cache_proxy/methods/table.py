@@ -193,7 +193,10 @@ _ROWS: list[Method] = [
     _serve("get_table", s.read_table("dbname", "tbl_name")),
     _serve("get_table_req", _REQ),
     _serve("get_table_objects_by_name", s.read_table("dbname", "tbl_names")),
-    _serve("get_table_objects_by_name_req", s.read_table("req.dbName", "req.tblNames", "req.catName")),
+    _serve(
+        "get_table_objects_by_name_req",
+        s.read_tables("req.dbName", "req.tblNames", "req.catName", "req.tablesPattern"),
+    ),
     _read("translate_table_dryrun"),
     _logged("create_table", _CREATE_TABLE),
     _logged("create_table_with_environment_context", _CREATE_TABLE),

@@ -1,10 +1,11 @@
 """Log lines by structlog, as text or as JSON, on standard error, without passwords.
 
 Every process calls `setup` once. `text` gives coloured lines on a terminal and plain lines elsewhere; `json` gives one
-object for each line. Passwords in URLs are masked in every line, because exceptions of database drivers quote URLs. A
-line that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only, and must be
-imported before any module that logs: structlog takes rich if it finds it, for tracebacks that are not used here, and
-that is a fifth of a child's imports.
+object for each line. Passwords in URLs are masked in every line, because exceptions of database drivers quote URLs. In
+text, line ends and other control characters are escaped: what a client has sent must not look like another line. A line
+that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only, and must be imported
+before any module that logs: structlog takes rich if it finds it, for tracebacks that are not used here, and that is a
+fifth of a child's imports.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from hms_cache_proxy.config import Config, mask_url
 
@@ -45,6 +46,10 @@ class _Lossy:
             self._stream.flush()
 
 
+QUOTED: Final = frozenset(" \t=\r\n\"'")
+"""A value with one of these is written by structlog in quotes, with everything escaped."""
+
+
 def setup(config: Config, process: str) -> None:
     """Configure structlog for this process; `process` (supervisor, worker-0, ...) is part of every line."""
     stream: Any = _Lossy(sys.stderr)
@@ -56,6 +61,7 @@ def setup(config: Config, process: str) -> None:
         renderers = [
             structlog.processors.format_exc_info,
             _mask,
+            _one_line,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(),
                 pad_event_to=0,
@@ -83,4 +89,15 @@ def _mask(_logger: object, _method: str, event: Event) -> Event:
     for key, value in event.items():
         if isinstance(value, str) and ("://" in value or "assw" in value):
             event[key] = mask_url(value)
+    return event
+
+
+def _one_line(_logger: object, _method: str, event: Event) -> Event:
+    for key, value in event.items():
+        if not isinstance(value, str) or value.isprintable() or key == "exception":
+            continue
+        if key == "event" or not QUOTED & set(value):
+            event[key] = "".join(
+                char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in value
+            )
     return event

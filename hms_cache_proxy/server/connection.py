@@ -259,6 +259,9 @@ class ClientConnection:
         if self._held is not None:
             self._commands[:0] = self._held  # the list is the outbox's and the exchange's, too
             self._held = None
+            if self._exchange.replying and not self._outbox.blocked:
+                self._exchange.progress_ns = now_ns
+                self._commands.append(ReadingUpstream(True))
         elif isinstance(self._state, WaitingForPeers):
             request, forward = self._state.request, self._state.forward
             self._state = RELAYING
@@ -291,8 +294,8 @@ class ClientConnection:
         settings, exchange = self._settings, self._exchange
         if settings.upstream_idle_ns and now_ns - exchange.progress_ns > settings.upstream_idle_ns:
             exchange.release()
-        blocked = self._outbox.blocked or self._outbox.busy
-        if exchange.waiting and not (exchange.replying and blocked):
+        unread = self._outbox.blocked or self._outbox.busy
+        if exchange.waiting and not (exchange.replying and self._outbox.blocked):  # then the metastore waits, too
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
                 self._handle_ending(exchange.timed_out(now_ns), now_ns)
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
@@ -302,7 +305,7 @@ class ClientConnection:
                 Why.LIMIT, "its client does not read, and there is no room for the rest of the reply", "spool_bytes"
             )
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
-            if isinstance(self._state, Listening) or blocked:
+            if isinstance(self._state, Listening) or unread:
                 self._close(Why.IDLE, "the connection was idle for longer than its limit")
         return self._settle(now_ns)
 
@@ -344,6 +347,8 @@ class ClientConnection:
         if asked is not None and self._held is None:
             self._held = []
             commands.insert(0, AskPeers(asked))
+            if self._exchange.replying:  # the rest of a long reply waits at the metastore
+                commands.append(ReadingUpstream(False))
         assert self._held is not None
         self._held += [one for one in commands if isinstance(one, Send | Close)]
         return [one for one in commands if not isinstance(one, Send | Close)]

@@ -181,6 +181,7 @@ class Client(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
         self._hub.stuck.remove(self)
+        self._hub.gone(self)
         if self._grace is not None:
             self._grace.cancel()
         self._hub.metrics.connections.dec()

@@ -310,11 +310,11 @@ class Exchange:
         return None if request.answered else self._sent_oneway(call, endpoint)
 
     def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:
-        forward = call.forward
+        forward, spool = call.forward, call.request.spool
         forward.pending.failed(True)  # its outcome stays unknown
         self.state = Idle(endpoint)
-        if not call.request.known:
-            self._close_link()  # a server that does not know the method sends a reply
+        if not call.request.known or (spool is not None and spool.left):
+            self._close_link()  # it sends a reply to a method that it does not know, or would wait for the rest
         return self._over(call, forward.outcome, forward.reason)
 
     def _take(self, state: Answering, data: bytes, now_ns: int) -> ReplyEnding | None:

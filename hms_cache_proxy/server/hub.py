@@ -138,6 +138,10 @@ class Hub:
         if self._watching is None or not what.told:
             self._watch_in(TOLD_INTERVAL_S if what.told else WATCH_INTERVAL_S)
 
+    def gone(self, client: Client) -> None:
+        """The client has gone, so nothing waits for an answer to it any more."""
+        self._waiting.pop(client, None)
+
     def _watch_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         at_s = loop.time() + seconds

@@ -18,6 +18,8 @@ from hms_cache_proxy.budget import Budgets, Charge
 from hms_cache_proxy.errors import LimitError
 
 MEMORY_BYTES = 1 << 20  # of one spool; a longer message moves to a file
+SMALL_BYTES = 1 << 9  # smaller pieces are joined: an object takes some fifty bytes more than it holds
+JOINED_BYTES = 1 << 12
 SLICE_BYTES = 1 << 18  # that are read at a time: a few system calls per megabyte
 
 
@@ -44,6 +46,7 @@ class Spool:
         "_parts",
         "_read",
         "_refused",
+        "_small",
         "_stored",
         "size",
     )
@@ -54,6 +57,7 @@ class Spool:
         self.size = 0
         self._read = 0
         self._parts: list[bytes] = []  # in memory: the bytes after those in the file
+        self._small = bytearray()  # in memory: small pieces behind the parts
         self._memory: bytes | None = None  # the joined parts, once reading has begun
         self._file: IO[bytes] | None = None
         self._stored = 0  # bytes in the file
@@ -80,7 +84,7 @@ class Spool:
         self.size += len(data)
         self._memory = None
         if not self._stored and self.size <= self._memory_bytes and self._in_memory.grow(len(data)):
-            self._parts.append(data)
+            self._add(data)
             return
         if self._refused:
             self._keep(data)
@@ -91,8 +95,26 @@ class Spool:
             )
         self._store(data)
 
+    def _add(self, data: bytes) -> None:
+        """Hold these in memory."""
+        if len(data) < SMALL_BYTES:
+            self._small += data
+            if len(self._small) < JOINED_BYTES:
+                return
+            data = b""
+        self._join()
+        if data:
+            self._parts.append(data)
+
+    def _join(self) -> None:
+        """The small pieces become one part."""
+        if self._small:
+            self._parts.append(bytes(self._small))
+            self._small.clear()
+
     def _store(self, data: bytes) -> None:
         """Move everything to the file, as far as there is room."""
+        self._join()
         left = memoryview(b"".join((*self._parts, data)) if self._parts else data)
         try:
             if self._file is None:
@@ -116,10 +138,11 @@ class Spool:
         if not self._in_memory.grow(len(data)):
             why = f"{self._refused}, and limits.memory_bytes is used up"
             raise LimitError(f"no room for a spooled message: {why}", limit="spool_bytes", size=self.size)
-        self._parts.append(data)
+        self._add(data)
 
     def read(self, size: int = SLICE_BYTES) -> bytes:
         """The next bytes, b"" at the end."""
+        self._join()
         data = b""
         if self._read < self._stored:
             assert self._file is not None
@@ -143,6 +166,7 @@ class Spool:
     def close(self) -> None:
         """Free the memory and the file."""
         self._parts.clear()
+        self._small.clear()
         self._in_memory.close()
         self._in_file.close()
         self._memory = None

@@ -31,6 +31,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "authorization": "If all users may see the same, set authorization = none, else learned; see docs/security.md.",
     "other_database": "Correct `upstream` or `store_url`: both must belong to the same metastore.",
     "cached_store": "Remove CachedStore from the metastore's settings (metastore.rawstore.impl).",
+    "other_catalog": "Set metastore.catalog.default of the metastore back to hive.",
     "replica": "Set store_url to the primary database.",
     "unchecked": "Start a metastore, or correct the setting `upstream`.",
     "unconfirmed": "Look at the follower's log lines, and whether the database answers.",

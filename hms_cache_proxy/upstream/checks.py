@@ -36,6 +36,7 @@ AGGREGATES_CACHE = "hive.metastore.aggregate.stats.cache.enabled"
 BATCHES = "hive.metastore.direct.sql.batch.size"
 EXPRESSIONS = "hive.metastore.expression.proxy"
 DEFAULT_PARTITION = "metastore.default.partition.name"  # Hive 4; needed only for what the cache answers as Hive 4
+CATALOG = "metastore.catalog.default"  # Hive 3 and later; there is no old name
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -59,6 +60,7 @@ _DEFAULTS = {
     BATCHES: ("0", "-1"),
     EXPRESSIONS: ("org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",),
     DEFAULT_PARTITION: ("__HIVE_DEFAULT_PARTITION__",),
+    CATALOG: ("hive",),
     TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
 _BY_TABLE = frozenset(
@@ -182,6 +184,12 @@ class UpstreamFacts:
         """The metastore answers from its own cache (CachedStore), which may be stale."""
         return self.settings[RAW_STORE] not in (*_DEFAULTS[RAW_STORE], None)
 
+    @property
+    def other_catalog(self) -> str:
+        """The catalog of names without one, if it is not `hive`, where the proxy looks for them; else empty."""
+        catalog = (self.settings[CATALOG] or "").strip().lower()
+        return "" if catalog in _DEFAULTS[CATALOG] else catalog
+
 
 def _classes(setting: str) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in setting.split(","))))
@@ -222,7 +230,7 @@ def _setting(connection: ServiceConnection, name: str, version: str) -> str | No
     try:
         value = connection.call("get_config_value", name=name.encode(), defaultValue=_NOT_SET)
     except Declared:
-        return _DEFAULTS[name][0] if name == SERVER_FILTER and version == "3.0" else None
+        return _DEFAULTS[name][0] if name in (SERVER_FILTER, CATALOG) and version == "3.0" else None
     return _DEFAULTS[name][0] if value == _NOT_SET else _text(value)
 
 

@@ -95,7 +95,8 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
             self._transport.write(data)
 
     def open(self, inner: asyncio.Protocol, protection: Protection, rest: bytes) -> None:
-        """The negotiation is over: from now on everything is for `inner`. `rest`: what came behind it."""
+        """The negotiation is over: from now on everything is for `inner`. `rest`: what came behind it. Not for a
+        connection that is closing: a transport that has gone cannot be begun with."""
         self._inner, self._protection = inner, protection
         self._plain = protection.layer is Layers.AUTH
         inner.connection_made(self)

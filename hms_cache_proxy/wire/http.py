@@ -24,6 +24,7 @@ from hms_cache_proxy.wire.http_again import KnownHead, known
 from hms_cache_proxy.wire.http_head import CONTENT_TYPE
 
 HEAD_BYTES: Final = 1 << 15  # a token that lists many groups has some 10 kB; Hive allows 6 kB
+JOINED_BYTES: Final = 1 << 9  # pieces of a body up to this size are joined: a client may send chunks of one byte
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 _LINE_BYTES: Final = 4  # `: ` and the end of a line
@@ -224,7 +225,11 @@ class HttpReader:
     def on_body(self, piece: bytes) -> None:
         """A piece of the body, without the lines between chunks."""
         self.waiting_bytes += len(piece)
-        self._events.append(piece)
+        last = self._events[-1] if self._events else None
+        if isinstance(last, bytes) and len(last) + len(piece) <= JOINED_BYTES:
+            self._events[-1] = last + piece
+        else:
+            self._events.append(piece)
 
     def on_message_complete(self) -> None:
         """The request ends."""

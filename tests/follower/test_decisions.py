@@ -44,6 +44,7 @@ DEFAULTS: dict[str, str | None] = {
     checks.EXPRESSIONS: "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",
     checks.DEFAULT_PARTITION: "__HIVE_DEFAULT_PARTITION__",
     checks.SCHEMA_SERDES: b",".join(sorted(SINCE_4)).decode(),
+    checks.CATALOG: "hive",
     checks.TRANSFORMER: "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",
 }
 
@@ -58,6 +59,10 @@ JUDGED = [
     (facts(uuid=None), []),
     (facts(uuid="other"), [ModeReason.OTHER_DATABASE]),
     (facts(RAW_STORE="a.b.CachedStore"), [ModeReason.CACHED_STORE]),
+    (facts(CATALOG="spark"), [ModeReason.OTHER_CATALOG]),
+    (facts(CATALOG=" Hive"), []),
+    (facts(CATALOG=""), []),
+    (facts(CATALOG=None), []),
     (facts(TRANSACTIONAL_LISTENERS=""), [ModeReason.NO_LOG]),
     (facts(TRANSACTIONAL_LISTENERS="", LISTENERS=LISTENER), []),
     (facts(TRANSACTIONAL_LISTENERS="my.Listener"), []),

@@ -49,6 +49,7 @@ def test_written_without_a_write_id_or_read_without_a_list() -> None:
         (b"nonsense", BASIC),
         (LIST, b"true"),  # Hive 1's
         (LIST, b"[]"),
+        (LIST, b"[" * 100_000),
         (LIST, b'{"BASIC_STATS":"TRUE"}'),
         (LIST, b'{"BASIC_STATS":true}'),
         (LIST, b'{"BASIC_STATS":"true","more":1}'),

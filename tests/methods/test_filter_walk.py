@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -179,3 +179,38 @@ def test_the_next_number(intervals: list[tuple[int | None, int | None]], value: 
     found = first_number(value, intervals)
     assert found is None or (found >= value and inside(int(found)) and found == b"%d" % int(found))
     assert not [d for d in DECIMALS if d >= value and (found is None or d < found) and inside(int(d))]
+
+
+class SlowMatcher:
+    """A filter with so many comparisons that each name takes a tenth of a slice."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def selects(self, name: bytes) -> bool:
+        self.now_ns += filter_walk.SLICE_NS // 10
+        return name.endswith(b"7")
+
+
+class Names:
+    """A walk over names."""
+
+    def __init__(self, count: int) -> None:
+        self.names = [b"n=%05d" % number for number in range(count)]
+
+    def listing(self, after: bytes | None, most: int) -> list[bytes]:
+        return [name for name in self.names if after is None or name > after][:most]
+
+
+@pytest.mark.parametrize("count", [999, 2500])
+def test_a_filter_with_many_comparisons_takes_many_turns(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher, walk = SlowMatcher(), Names(count)
+    monkeypatch.setattr(filter_walk, "perf_counter_ns", lambda: matcher.now_ns)
+    search = filter_walk.by_looking_at_all(cast(Any, walk), matcher, None)
+    turns = [0]
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(search)
+            turns.append(matcher.now_ns)
+    assert done.value.value == [name for name in walk.names if name.endswith(b"7")]
+    assert max(later - former for former, later in pairwise(turns)) < 3 * filter_walk.SLICE_NS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +15,11 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods import flights, misses
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
+from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.wire import spec
@@ -24,7 +28,8 @@ from tests.cache.records import DATABASE, TABLE, flat_table
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.test_bugs import hub_of
-from tests.testbed.processes import wait_until
+from tests.testbed.fault_proxy import RESET_ON_CLOSE
+from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import encode_call
 
 LONG_NS = 10**12
@@ -212,6 +217,57 @@ def test_answers_are_forgotten(bench: Bench) -> None:
     shared.forget(time.monotonic_ns() + flights.KEPT_NS)
     assert not shared._by_key
     assert not isinstance(decided(bench, ClientSession(), asked(), arrived_ns=arrived_ns, patient=False), Wait)
+
+
+def test_reads_without_a_place_do_not_wake_each_other(bench: Bench) -> None:
+    """Else each is decided again when another has been, again and again until there is a place."""
+    settings = ProtectionSection(calls_per_address=1)
+    limited = ProtectedDecider(bench.dispatcher, settings, frozenset(), queue_ns=LONG_NS)
+
+    def ask(number: int) -> Decision:
+        message = encode_call("get_tables", SALES, f"*{number}|*s")
+        header = parse_header(message)
+        assert isinstance(header, Header)
+        return limited.decide(ClientSession(peer=f"a:{number}"), header, message, time.monotonic_ns(), patient=True)
+
+    first = ask(0)
+    assert isinstance(first, Forward) and first.hold_bytes, "one that others could share"
+    waits = [ask(1), ask(2), ask(1)]
+    assert all(isinstance(wait, Wait) and wait.seen == limited.moved() for wait in waits)
+    first.pending.failed(False)
+    assert isinstance(waits[0], Wait) and waits[0].seen != limited.moved(), "there is a place"
+
+
+def test_who_leaves_waits_no_more(tmp_path: Path) -> None:
+    """All who wait are looked at two thousand times a second."""
+    hubs: list[Hub] = []
+    left = threading.Event()
+
+    def when_the_other_has_left(message: bytes, call: Call) -> Iterator[bytes]:
+        assert left.wait(SOON_S) and wait_until(lambda: not hubs[0]._waiting)
+        yield reply(message)
+
+    async def two(bench: Bench) -> None:
+        hub = hub_of(bench, scripted)
+        hubs.append(hub)
+        server = await asyncio.get_running_loop().create_server(lambda: Client(hub), "127.0.0.1", 0)
+        async with server:
+            reader, stays = await asyncio.open_connection(*server.sockets[0].getsockname())
+            stays.write(asked())
+            assert await asyncio.to_thread(wait_until, lambda: scripted.named("get_all_tables"))
+            _, leaves = await asyncio.open_connection(*server.sockets[0].getsockname())
+            leaves.write(asked())
+            assert await asyncio.to_thread(wait_until, lambda: hub._waiting)
+            leaves.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            leaves.close()  # without the reset he could still read an answer
+            left.set()
+            expected = reply(asked())
+            assert await asyncio.wait_for(reader.readexactly(len(expected)), SOON_S) == expected
+            stays.close()
+
+    with ScriptedMetastore() as scripted, filled(tmp_path) as bench:
+        scripted.answers["get_all_tables"] = when_the_other_has_left
+        asyncio.run(two(bench))
 
 
 def test_ten_clients_make_one_call(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
         (key_index, "WORTH_MOVES", -(10**6)),
         (key_index, "NAMES_PER_MOVE", 100),
         (key_index, "USEFUL", 1),
-        (key_index, "TRIED_AT_ONCE", 1),
+        (key_index, "TRIED_NS", 0),
         (filters, "MOVES_FIRST", -1),
         (filter_walk, "PARENTS", 6),
         (filter_walk, "_PER_LOOK", 1),

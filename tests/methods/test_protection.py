@@ -1,14 +1,20 @@
-"""A limit of `[protection]`, and the waits of the decider behind it: each is woken only by what it waits for."""
+"""What `[protection]` refuses; its limits, and the waits of the decider behind it: each is woken only by what it waits
+for."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from time import monotonic_ns
+
+import pytest
 
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from tests.methods.oracle import request
+from tests.methods.structs import struct
 from tests.testbed.raw import encode_call
 
 QUEUE_NS = 10**9
@@ -40,6 +46,68 @@ def asked(decider: ProtectedDecider, peer: str, now_ns: int | None = None) -> De
     header = parse_header(message)
     assert isinstance(header, Header) and header.type is MessageType.CALL
     return decider.decide(ClientSession(peer=peer), header, message, now_ns or monotonic_ns(), patient=True)
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+@pytest.mark.parametrize("method", [b"drop_table", b"drop_tbale"])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (ProtectionSection(read_only=True), "read_only"),
+        (ProtectionSection(refuse_writes=("d",)), "refused"),
+    ],
+)
+def test_a_write_is_refused_whatever_the_type_of_its_message(
+    settings: ProtectionSection, reason: str, method: bytes, oneway: bool
+) -> None:
+    """A metastore does it, whatever the type: it looks at the method alone."""
+    inner = Inner()
+    inner.decision = Forward("drop_table", "write")
+    decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
+    message = encode_call("drop_table", "d", "t", True, oneway=oneway).replace(b"drop_table", method)
+    header = parse_header(message)
+    assert isinstance(header, Header) and (header.type is MessageType.ONEWAY) is oneway
+    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", reason)
+
+
+def in_database(name: bytes) -> Iterator[bytes]:
+    """Calls that change something in a database, and nothing that is cached."""
+    on = struct("HiveObjectRef", objectType=3, dbName=name, objectName=b"t")
+    bag = struct("PrivilegeBag", privileges=[struct("HiveObjectPrivilege", hiveObject=on)])
+    yield request("grant_privileges", {"privileges": bag})
+    yield request("revoke_privileges", {"privileges": bag})
+    yield request("create_stored_procedure", {"proc": struct("StoredProcedure", name=b"p", dbName=name)})
+    yield request("drop_package", {"request": struct("DropPackageRequest", dbName=name, packageName=b"p")})
+    yield request("create_ischema", {"schema": struct("ISchema", name=b"s", dbName=name)})
+    named = struct("ISchemaName", dbName=name, schemaName=b"s")
+    version = struct("SchemaVersionDescriptor", schema=named, version=1)
+    yield request("drop_schema_version", {"schemaVersion": version})
+    mapped = struct("MapSchemaVersionToSerdeRequest", schemaVersion=version)
+    yield request("map_schema_version_to_serde", {"rqst": mapped})
+    yield request("seed_write_id", {"rqst": struct("SeedTableWriteIdsRequest", dbName=name, tableName=b"t")})
+
+
+def test_changes_of_what_is_not_cached_are_refused_too() -> None:
+    inner = Inner()
+    inner.decision = Forward("other", "write")
+    decider = ProtectedDecider(inner, ProtectionSection(refuse_writes=("vault",)), frozenset(), queue_ns=QUEUE_NS)
+    for name in (b"Vault", b"sales"):
+        for message in in_database(name):
+            header = parse_header(message)
+            assert isinstance(header, Header)
+            decision = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+            assert isinstance(decision, Serve) is (name == b"Vault"), header.name
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+def test_a_read_is_refused_whatever_the_type_of_its_message(oneway: bool) -> None:
+    decider = ProtectedDecider(Inner(), ProtectionSection(refuse_reads=("d",)), frozenset(), queue_ns=QUEUE_NS)
+    message = encode_call("get_table", "d", "t", oneway=oneway)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", "refused")
 
 
 def test_a_place_returns_when_its_call_is_forgotten() -> None:

@@ -48,6 +48,8 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "alter_table", {"dbname": b"d", "tbl_name": b"t", "new_tbl": moved}, both
     request = struct("AlterTableRequest", catName=b"c", dbName=b"d", tableName=b"t", table=struct("Table"))
     yield "alter_table_req", {"req": request}, {t.table(b"c", b"d", b"t"), t.tables(b"c", b"d")}
+    both = {t.table(b"c", b"d", b"t"), t.tables(b"c", b"d"), t.table(b"c", b"e", b"u"), t.tables(b"c", b"e")}
+    yield "alter_table", {"dbname": b"@c#d", "tbl_name": b"t", "new_tbl": moved}, both  # the catalog stays the same
     whole = {db, listing, t.databases(HIVE)}
     yield "drop_database", {"name": b"D", "cascade": True}, whole | {t.FUNCTIONS}
     yield "create_database", {"database": struct("Database", name=b"d")}, whole
@@ -57,6 +59,8 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "get_table", {"dbname": b"d", "tbl_name": b"t"}, {table, db}
     by_name = {"dbname": b"d", "tbl_names": [b"t", b"X"]}
     yield "get_table_objects_by_name", by_name, {table, t.table(HIVE, b"d", b"x"), db}
+    by_pattern = struct("GetTablesRequest", dbName=b"d", tblNames=[b"t"], tablesPattern=b"x*")
+    yield "get_table_objects_by_name_req", {"req": by_pattern}, {table, db, listing, t.members(HIVE, b"d")}
     yield "get_databases", {"pattern": b"@c#x*"}, {t.databases(b"c")}
     component = struct("LockComponent", dbname=b"d", tablename=b"t")
     wide = struct("LockComponent", dbname=b"d")

@@ -1,4 +1,4 @@
-"""Log lines: what happens to them when they cannot be written."""
+"""Log lines: one for each event, whatever is in it, and what happens to them when they cannot be written."""
 
 from __future__ import annotations
 
@@ -15,6 +15,25 @@ for _ in range(3):
     logging.getLogger("library").warning("a line")
 print("alive")
 """
+
+
+FORGED = """
+import structlog
+from hms_cache_proxy.processes import log
+from hms_cache_proxy.config import Config
+log.setup(Config(), "test")
+why = "no\\r\\n2026-11-22T16:28:18Z [info] login user=admin"
+structlog.get_logger().warning("login refused", user="Zo\u00eb", why=why, name="\\x1b[2J\\x85\\u2028\\udc80")
+"""
+
+
+def test_what_a_client_sends_is_no_line_of_its_own() -> None:
+    command = [sys.executable, "-c", FORGED]
+    done = subprocess.run(command, stderr=subprocess.PIPE, encoding="utf-8", timeout=60, check=True)
+    line, end = done.stderr[:-1], done.stderr[-1:]
+    assert end == "\n" and line.isprintable(), done.stderr
+    assert "user=Zoë" in line and r"why='no\r\n2026-11-22T16:28:18Z [info] login user=admin'" in line
+    assert r"name=\x1b[2J\x85\u2028\udc80" in line
 
 
 def test_a_log_that_cannot_be_written_ends_nothing() -> None:

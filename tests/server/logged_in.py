@@ -114,6 +114,12 @@ class SaslConnection(RawConnection):
 
     def log_in(self, context: Any, layer: int = AUTH, authzid: str = "") -> None:
         """Raises Refused with the server's words."""
+        self.ask_in(context, layer, authzid)
+        assert self.answer(COMPLETE) == b""
+        self._context, self._layer = context, layer
+
+    def ask_in(self, context: Any, layer: int = AUTH, authzid: str = "") -> None:
+        """Everything up to the server's last word. Raises Refused with the server's words."""
         self.framed = True
         self.send_bytes(message(START, b"GSSAPI") + message(OK, context.step()))
         while not context.complete:
@@ -122,8 +128,6 @@ class SaslConnection(RawConnection):
         assert offered[0] & layer, offered
         chosen = bytes([layer]) + (b"\0\0\0" if layer == AUTH else b"\1\0\0")
         self.send_bytes(message(COMPLETE, context.wrap(chosen + authzid.encode(), False).message))
-        assert self.answer(COMPLETE) == b""
-        self._context, self._layer = context, layer
 
     def log_in_with(self, token: str, layer: int = AUTH) -> None:
         """By a delegation token. Raises Refused with the server's words."""

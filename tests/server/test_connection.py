@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,7 @@ from hms_cache_proxy.server.commands import (
     Why,
 )
 from hms_cache_proxy.server.connection import PIPELINE_BYTES
+from hms_cache_proxy.server.inbox import WINDOW_BYTES
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -164,6 +166,17 @@ def test_an_unknown_oneway_call_leaves_its_connection_behind() -> None:
     book.upstream(REPLY)
     commands = book.received(unknown[:3] + b"\4" + unknown[4:])
     assert kinds(commands) == [SendUpstream, CloseUpstream, Observe]
+
+
+def test_nothing_follows_a_oneway_call_that_was_not_sent_completely() -> None:
+    """The metastore would read the next call as the rest of this one."""
+    book = Playbook()
+    book.relaying()
+    book.upstream(REPLY)
+    long = encode_call("shutdown", oneway=True)[:-1] + struct.pack(">Bhi", 11, 1, WINDOW_BYTES)
+    book.received(long)
+    assert CloseUpstream in kinds(book.received(bytes(WINDOW_BYTES) + b"\0"))
+    assert kinds(book.received(READ)) == [OpenUpstream]
 
 
 def test_after_close_no_command_follows() -> None:

@@ -24,6 +24,7 @@ from tests.server.playbook import (
     Playbook,
     exception,
     exception_in,
+    framed,
     kinds,
     over,
     reply_to,
@@ -201,6 +202,21 @@ def test_a_slow_client_is_not_the_metastores_time_out() -> None:
     book.now += 20 * SECOND
     close = book.core.expire(book.now)[-1]
     assert isinstance(close, Close) and close.why is Why.IDLE
+
+
+def test_a_framed_reply_that_stops_is_given_up_in_time() -> None:
+    """It is kept until it is complete: so what its client reads does not matter, and nothing of it has left."""
+    book = Playbook(idle_s=15, request_s=10)
+    book.relaying(framed(READ))
+    reply = reply_to(READ, size=1000)
+    for at in range(0, 500, 100):
+        assert sent(book.upstream(reply[at : at + 100])) == b""
+        book.now += 9 * SECOND
+        assert book.core.expire(book.now) == [], "the metastore sends, and the client waits"
+    book.now += 2 * SECOND
+    answer = sent(book.core.expire(book.now))
+    assert answer[4 + 3] == 3 and b"did not answer" in answer
+    assert not book.core.closed
 
 
 def test_a_write_goes_on_without_its_client_and_a_read_does_not() -> None:

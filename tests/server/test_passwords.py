@@ -15,7 +15,7 @@ from tests.server.logged_in import COMPLETE, OK, START, Refused, SaslConnection,
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.secured import over_tls
 from tests.testbed.certificates import Authority
-from tests.testbed.processes import SOON_S
+from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import RawConnection, decode_reply, encode_call
 
 VERSION = encode_call("getVersion", seqid=4)
@@ -103,6 +103,28 @@ def test_without_tls_if_that_is_asked_for(
             client.send_bytes(message(START, b"PLAIN") + message(OK, response))
             with pytest.raises(Refused, match=WRONG):
                 client.answer(COMPLETE)
+    assert worker.metric("hms_proxy_internal_errors_total") == 0
+
+
+@pytest.mark.parametrize("within_tls", [False, True])
+def test_a_client_that_leaves_before_its_login_is_done(
+    scripted: ScriptedMetastore, new_worker: Callable[..., Worker], tmp_path: Path, within_tls: bool
+) -> None:
+    """Passwords take a while to check. Such a client is none: it is counted as no connection, and it is no error."""
+    authority = Authority(tmp_path / "tls")
+    file = tmp_path / "passwords"
+    file.write_text(f"alice:{bcrypt.hashpw(b'secret', bcrypt.gensalt(11)).decode()}\n")
+    security = {"transports": ["sasl", "tls+sasl"], "password_file": str(file), "passwords_without_tls": True}
+    worker = new_worker(scripted.address, security=security, tls=authority.signed("server").settings())
+    connection = over_tls(authority.client(), worker.port) if within_tls else worker.raw()
+    connection.send_bytes(message(START, b"PLAIN") + message(OK, b"\0alice\0secret"))
+    connection.close()
+    assert worker.counted(1, "hms_proxy_handshakes_total", transport="sasl", result="failed")
+    assert worker.logged("the client closed the connection during the login")
+    with log_in(worker.raw(), "alice", "secret") as client:
+        assert b"ok" in client.call(VERSION)
+        assert worker.counted(1, "hms_proxy_connections")
+    assert wait_until(lambda: worker.metric("hms_proxy_connections") == 0)
     assert worker.metric("hms_proxy_internal_errors_total") == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import signal
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,22 @@ def test_what_was_written_is_read(memory_bytes: int, tmp_path: Path) -> None:
         spool.rewind()
     assert spool.read() == whole
     assert not list(tmp_path.iterdir())  # the file has no name
+    spool.close()
+
+
+def test_small_pieces_take_hardly_more_memory_than_they_hold() -> None:
+    """Else a client could use many times what the budget allows, byte by byte."""
+    spool = Spool(limit=1 << 20, limit_name="reply", room=SpoolRoom())
+    tracemalloc.start()
+    try:
+        for number in range(50_000):
+            spool.write(number.to_bytes(3, "big"))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * spool.size
+    whole = b"".join(number.to_bytes(3, "big") for number in range(50_000))
+    assert spool.read(len(whole)) == whole
     spool.close()
 
 

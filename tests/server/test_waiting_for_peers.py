@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hms_cache_proxy.methods.decision import Pending
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
-from hms_cache_proxy.server.commands import AskPeers, Close, OpenUpstream, SendUpstream
-from tests.server.playbook import READ, Playbook, kinds, reply_to, sent
+from hms_cache_proxy.server.commands import AskPeers, Close, OpenUpstream, ReadingUpstream, SendUpstream
+from tests.server.playbook import READ, RELAY, Playbook, kinds, reply_to, sent
 
 WRITE = PeerRequest(PeerAsk.WRITE, 5, (b"tx",))
 OWED = PeerRequest(PeerAsk.NOTED, 7)
@@ -43,6 +45,19 @@ def test_a_reply_is_passed_on_when_the_peers_know_of_it() -> None:
     commands = book.core.peers_agreed(book.now)
     assert sent(commands) == reply_to(READ)
     assert SendUpstream in kinds(commands)
+
+
+def test_the_rest_of_a_long_reply_waits_at_the_metastore() -> None:
+    """Else all of it would be in memory, however long it is."""
+    book = Playbook()
+    book.decider.decision = replace(RELAY, hold_bytes=100)
+    book.relaying()
+    book.decider.passing = OWED
+    reply = reply_to(READ, size=1000)
+    assert book.upstream(reply[:500]) == [AskPeers(OWED), ReadingUpstream(False)]
+    commands = book.core.peers_agreed(book.now)
+    assert sent(commands) == reply[:500] and commands[-1] == ReadingUpstream(True)
+    assert sent(book.upstream(reply[500:])) == reply[500:]
 
 
 def test_a_request_that_has_come_already_is_looked_at_after_that() -> None:

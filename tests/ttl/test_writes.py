@@ -139,3 +139,9 @@ def test_constraints_of_other_tables_follow_new_keys(write: str) -> None:
     child, parent = (targets.table(b"hive", b"d", name) for name in (b"child", b"parent"))
     read = read_targets("get_all_table_constraints", EntryKind.CONSTRAINTS, (child,), None)
     assert set(read) & set(write_targets(write, (parent,)))
+
+
+def test_tables_that_a_pattern_names_follow_all_writes() -> None:
+    """Whatever is written to may be among them."""
+    named = targets.database(b"hive", b"d"), targets.tables(b"hive", b"d"), targets.members(b"hive", b"d")
+    assert read_targets("get_table_objects_by_name_req", EntryKind.TABLE, named, None) == (targets.ALL,)

@@ -136,6 +136,16 @@ def test_places_at_the_metastore(place: Place) -> None:
     assert wait_until(let_in)
 
 
+def test_who_leaves_before_he_is_let_in_keeps_no_place(place: Place) -> None:
+    """Nor a connection to the metastore."""
+    _, proxy = passing(place, UPSTREAM_OPTIONS_MAX_CONNECTIONS="1")
+    with SaslConnection.to(proxy.port) as leaves:
+        leaves.ask_in(place.realm.client())
+    assert wait_until(lambda: "the client closed the connection during the login" in proxy.log.read_text())
+    with place.client(proxy.port) as alice:
+        assert owner_of(alice, "after") == "alice"
+
+
 def test_tokens_of_others_and_the_metastores_keys(passed: Pair) -> None:
     """An owner is known by the token that he has logged in with."""
     with passed.client() as alice, passed.client("bob") as bob:

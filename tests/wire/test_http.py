@@ -53,6 +53,19 @@ def read(data: bytes, size: int = 0) -> list[Event]:
     return events(reader)
 
 
+def test_small_chunks_are_joined() -> None:
+    """Else each would cost a worker as much time and memory as a large one."""
+    reader, letters = HttpReader(), bytes(range(256)) * 40
+    chunks = b"".join(chunk(letters[at : at + 1]) for at in range(len(letters)))
+    reader.feed(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+    pieces: list[bytes] = []
+    assert isinstance(reader.next(), Head) and reader.waiting_bytes == len(letters)
+    while isinstance(event := reader.next(), bytes):
+        pieces.append(event)
+    assert event is BODY_END and reader.waiting_bytes == 0
+    assert b"".join(pieces) == letters and len(pieces) <= len(letters) / 100
+
+
 @pytest.mark.parametrize("size", [0, 1, 7])
 @pytest.mark.parametrize("request_bytes", [READ, CHUNKED], ids=["length", "chunks"])
 def test_a_request(request_bytes: bytes, size: int) -> None:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from hms_cache_proxy.cache.entries import ABSENT, Absent, TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
+from hms_cache_proxy.cache.streams import encode_strings
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.expression_routes import ExpressionRoutes
@@ -29,6 +30,9 @@ from hms_cache_proxy.wire import spec
 
 from .column_arrays import Memory
 from .key_index import KeyIndexes
+
+NAMED_AT_ONCE = 10_000
+"""Names that are joined in one go (about 2 ms), and then kept; more are sent in slices."""
 
 _COUNT = Packer("!i")
 STOP = b"\x00"
@@ -387,9 +391,13 @@ def success_strings(values: list[bytes]) -> bytes:
     return b"".join((_SUCCESS_STRINGS, _COUNT.pack(len(values)), _strings(values), STOP))
 
 
-def wrapped_strings(values: list[bytes]) -> bytes:
-    """A result that is a response struct with a list of strings in field 1."""
-    return b"".join((_SUCCESS_STRUCT, _FIRST_STRINGS, _COUNT.pack(len(values)), _strings(values), b"\x00\x00"))
+def listed_names(names: list[bytes], *, wrapped: bool = False) -> Body:
+    """A result that is a list of names, alone or in field 1 of a response struct; many are sent in slices."""
+    before, after = around_strings(len(names), wrapped=wrapped)
+    if len(names) <= NAMED_AT_ONCE:
+        return b"".join((before, encode_strings(names), after))
+    some = (names[at : at + NAMED_AT_ONCE] for at in range(0, len(names), NAMED_AT_ONCE))
+    return Slices(around(before, map(encode_strings, some), after))
 
 
 def success_structs(count: int, pieces: list[bytes]) -> bytes:
@@ -409,6 +417,8 @@ def around_structs(count: int, *, wrapped: bool) -> tuple[bytes, bytes]:
     return _SUCCESS_STRUCTS + _COUNT.pack(count), STOP
 
 
-def around_strings(count: int) -> tuple[bytes, bytes]:
+def around_strings(count: int, *, wrapped: bool = False) -> tuple[bytes, bytes]:
     """What stands before and after the elements of a list of strings."""
+    if wrapped:
+        return _SUCCESS_STRUCT + _FIRST_STRINGS + _COUNT.pack(count), b"\x00\x00"
     return _SUCCESS_STRINGS + _COUNT.pack(count), STOP

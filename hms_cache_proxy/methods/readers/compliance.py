@@ -76,7 +76,7 @@ def _basic(text: bytes) -> bool:
     """Does this value of ACCURATE say that basic statistics are accurate?"""
     try:
         said: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Decline(Reason.ARGUMENTS) from None
     if not isinstance(said, dict) or not said.keys() <= {_BASIC, _COLUMNS}:
         raise Decline(Reason.ARGUMENTS)

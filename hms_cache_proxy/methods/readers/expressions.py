@@ -37,9 +37,9 @@ from .base import (
     Decline,
     Unfinished,
     around_structs,
+    listed_names,
     no_projection,
     started,
-    success_strings,
     unless,
 )
 from .filter_match import Unsure, begins_of, values_in
@@ -184,7 +184,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
 
 def _named(_asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
     yield from ()
-    return success_strings(names)
+    return listed_names(names)
 
 
 def _listed(asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:

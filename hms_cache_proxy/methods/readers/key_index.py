@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Generator, Sequence
+from time import perf_counter_ns
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.cache.entries import TableEntry, TableState
@@ -32,8 +33,9 @@ MOST_PAID: Final = 100 * AT_ONCE
 """Names that one search adds (100 ms)."""
 MOST_VALUES: Final = 20_000
 """A key with more distinct values is left out."""
-TRIED_AT_ONCE: Final = 1000
-"""Values that are checked against a filter in one turn of the loop (0.5 us each)."""
+TRIED_NS: Final = 500_000
+"""Values are checked against a filter for so long in one turn of the loop; one takes 0.5 us, or much more if the filter
+has many comparisons."""
 USEFUL: Final = 50
 """The index is used if a filter leaves at most one in so many blocks: beyond that a walk costs about as much."""
 
@@ -106,19 +108,21 @@ class KeyIndex:
         best: Chosen | None = None
         blocks: set[int] | None = None
         most = len(self.firsts) // USEFUL
+        until_ns = perf_counter_ns() + TRIED_NS
         for at, (posting, accepted) in enumerate(zip(self.postings, accepts, strict=True)):
             if posting is None or accepted is None:
                 continue
             left = most
             components: set[bytes] = set()
-            for number, component in enumerate(posting if callable(accepted) else accepted, start=1):
+            for component in posting if callable(accepted) else accepted:
                 if component in posting and (not callable(accepted) or accepted(component)):
                     components.add(component)
                     left -= len(posting[component])
                     if left < 0:
                         break
-                if number % TRIED_AT_ONCE == 0:
+                if perf_counter_ns() >= until_ns:
                     yield
+                    until_ns = perf_counter_ns() + TRIED_NS
             if left >= 0:
                 there = set[int]().union(*(posting[component] for component in components))
                 if best is None or len(there) < len(best.blocks):

@@ -1,6 +1,6 @@
 """Partitions by some of their values (get_partitions_ps and similar methods): which names match.
 
-Job: values, some of them empty or left out, to names. Must not know: results, requests.
+Job: values, some of them empty or left out, to names, in slices. Must not know: results, requests.
 
 What the metastore does: it writes a partition name with `.*` for each empty value and after a list that is too short
 (so the last value becomes a prefix), and has its database match names against this pattern. In some releases `.` means
@@ -14,24 +14,28 @@ import re
 
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
+from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.filters.wildcards import any_text_between, one_after_another
 
 from .base import Decline
+from .filter_walk import Names
 from .part_names import escape, make_name
 
-_ANY = b".*"
+_ANY = ["", ""]
+"""Any text, as segments."""
 _MAY_MATCH_MORE = re.compile(rb"[._%]")
-_ONE_WILDCARD = re.compile(rb"([._%])")
-_WILD = {b".": b".", b"_": b".", b"%": _ANY}
 MAX_PERCENTS = 4
-"""Wildcards for any run of characters in one pattern; more would cost too much on names that nearly match."""
-CHUNK = 2000
-"""Names that one look-up reads from the cache."""
+"""Wildcards for any run of characters in one value; nobody asks for more."""
+CHUNK = 1000
+"""Names that are matched in one turn of the loop (about a millisecond)."""
 
 
-def matching(snapshot: CacheSnapshot, entry: TableEntry, values: list[bytes], limit: int | None) -> list[bytes]:
+def matching(
+    snapshot: CacheSnapshot, walk: NameWalk, entry: TableEntry, values: list[bytes], limit: int | None
+) -> Names:
     """The names that match, in order, at most `limit`. There are at most as many values as keys. Declines patterns that
-    releases read differently."""
+    releases read differently. `walk`: over the table's names, in the snapshot's state."""
     if limit == 0:
         return []
     if len(values) == len(entry.partition_keys) and all(values):
@@ -40,7 +44,7 @@ def matching(snapshot: CacheSnapshot, entry: TableEntry, values: list[bytes], li
             return [name] if snapshot.partition(entry, name) is not None else []
     exact, loose = _patterns(entry, values)
     prefix = _fixed(entry, values)
-    return _scan(snapshot, entry, prefix, exact, loose, limit)
+    return (yield from _scan(walk, prefix, exact, loose, limit))
 
 
 def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
@@ -58,38 +62,41 @@ def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
 
 def _patterns(entry: TableEntry, values: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
     """A pattern for the literal reading of the values, and one for all readings; None if they are the same."""
-    exact: list[bytes] = []
-    loose: list[bytes] = []
+    exact: list[list[str]] = []
+    loose: list[list[str]] = []
     for (key, _), value in zip(entry.partition_keys, values, strict=False):
-        head = re.escape(escape(key.lower())) + b"="
+        head = [("/" if exact else "") + _literal(escape(key.lower())) + "="]
         written = escape(value)
-        exact.append(head + (re.escape(written) if value else _ANY))
-        loose.append(head + (_loosened(written) if value else _ANY))
-    tail = _ANY if len(values) < len(entry.partition_keys) else b""
-    first, second = b"/".join(exact) + tail, b"/".join(loose) + tail
-    return re.compile(first, re.DOTALL), re.compile(second, re.DOTALL) if first != second else None
+        exact += [head, [_literal(written)] if value else _ANY]
+        loose += [head, _loosened(written) if value else _ANY]
+    tail = [_ANY] if len(values) < len(entry.partition_keys) else []
+    first, second = _compiled(exact + tail), _compiled(loose + tail)
+    return first, second if first.pattern != second.pattern else None
 
 
-def _loosened(written: bytes) -> bytes:
-    """The pattern in which everything that may be a wildcard is one."""
+def _compiled(parts: list[list[str]]) -> re.Pattern[bytes]:
+    return re.compile(any_text_between(one_after_another(*parts)).encode("latin-1"), re.DOTALL)
+
+
+def _literal(written: bytes) -> str:
+    """An expression for these bytes, each of which is a character."""
+    return re.escape(written.decode("latin-1"))
+
+
+def _loosened(written: bytes) -> list[str]:
+    """The segments of the pattern in which everything that may be a wildcard is one."""
     if written.count(b"%") > MAX_PERCENTS:
         raise Decline(Reason.PATTERN)
-    parts = _ONE_WILDCARD.split(written)
-    return b"".join(_WILD.get(part) or re.escape(part) for part in parts)
+    return [".".join(map(_literal, re.split(rb"[._]", text))) for text in written.split(b"%")]
 
 
 def _scan(
-    snapshot: CacheSnapshot,
-    entry: TableEntry,
-    prefix: bytes,
-    exact: re.Pattern[bytes],
-    loose: re.Pattern[bytes] | None,
-    limit: int | None,
-) -> list[bytes]:
+    walk: NameWalk, prefix: bytes, exact: re.Pattern[bytes], loose: re.Pattern[bytes] | None, limit: int | None
+) -> Names:
     found: list[bytes] = []
     after: bytes | None = _before(prefix)
     while True:
-        names = snapshot.partition_names(entry, after, CHUNK)
+        names = walk.listing(after, CHUNK)
         for name in names:
             if not name.startswith(prefix):
                 if name > prefix:
@@ -104,6 +111,7 @@ def _scan(
         if len(names) < CHUNK:
             return found[:limit]
         after = names[-1]
+        yield
 
 
 def _before(prefix: bytes) -> bytes | None:

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
+    NAMED_AT_ONCE,
     Body,
     Context,
     DatabaseName,
@@ -31,16 +34,17 @@ from .base import (
     around_strings,
     around_structs,
     as_stored,
+    listed_names,
     no_projection,
     started,
     success_strings,
     success_structs,
     unless,
     utf8,
-    wrapped_strings,
     wrapped_structs,
 )
 from .expressions import names_by_expression
+from .filters import framed
 from .partial import matching
 from .partition import without_privileges
 
@@ -48,8 +52,6 @@ JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
 JOINED_IN_SLICES = 4000
 """Partitions by names that are joined, and kept; a longer answer is built while it is sent."""
-NAMED_AT_ONCE = 10_000
-"""The same for names (about 2 ms, and then kept)."""
 _NO_EXPRESSION = b"\xff"
 _NO_VALUES = b"Invalid partition key & values; keys [], values []"
 
@@ -124,35 +126,34 @@ def get_partition_names_req(context: Context, args: Struct) -> Body | Unfinished
     return _names(context, entry, request.maxParts)
 
 
-def get_partition_names_ps(context: Context, args: Struct) -> Body:
+def get_partition_names_ps(context: Context, args: Struct) -> Body | Unfinished:
     """Names of partitions by some of their values."""
     wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
-    names = _names_of_some(context, wanted)
-    return names if isinstance(names, bytes) else success_strings(names)
+    return started(_names_of_some(context, wanted, wrapped=False))
 
 
-def get_partition_names_ps_req(context: Context, args: Struct) -> Body:
+def get_partition_names_ps_req(context: Context, args: Struct) -> Body | Unfinished:
     """Names of partitions by some of their values, by request."""
     request = args.req
     unless(request is None)
     database = context.plain(request.catName, request.dbName)
-    names = _names_of_some(context, _SomeValues(database, request.tblName, request.partValues, request.maxParts))
-    return names if isinstance(names, bytes) else wrapped_strings(names)
+    wanted = _SomeValues(database, request.tblName, request.partValues, request.maxParts)
+    return started(_names_of_some(context, wanted, wrapped=True))
 
 
-def get_partitions_ps(context: Context, args: Struct) -> Body:
+def get_partitions_ps(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions by some of their values."""
     wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
-    return _some(context, wanted, wrapped=False)
+    return started(_some(context, wanted, wrapped=False))
 
 
-def get_partitions_ps_with_auth(context: Context, args: Struct) -> Body:
+def get_partitions_ps_with_auth(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions by some of their values, with their privileges."""
     wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
-    return _some(context, wanted, wrapped=False, auth=True)
+    return started(_some(context, wanted, wrapped=False, auth=True))
 
 
-def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
+def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions by some of their values, with their privileges, by request."""
     request = args.req
     unless(request is None)
@@ -160,7 +161,7 @@ def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
     unless(request.partNames is not None)
     database = context.plain(request.catName, request.dbName)
     wanted = _SomeValues(database, request.tblName, request.partVals, request.maxParts)
-    return _some(context, wanted, wrapped=True, auth=True)
+    return started(_some(context, wanted, wrapped=True, auth=True))
 
 
 def _limit(max_parts: int | None) -> int | None:
@@ -222,7 +223,7 @@ def _by_names(
     utf8(*names)
     context.comparable(*names)
     in_order = sorted(dict.fromkeys(names))  # names that are in order already sort quickly
-    return _joined(context, entry, in_order, Variant.LIST, wrapped=wrapped)
+    return _joined(context, entry, in_order, wrapped=wrapped)
 
 
 def _of_many_names(
@@ -275,9 +276,9 @@ def _batches(names: list[bytes], size: int) -> Iterator[list[bytes]]:
     return (names[at : at + size] for at in range(0, len(names), size))
 
 
-def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Variant, *, wrapped: bool) -> bytes:
+def _joined(context: Context, entry: TableEntry, names: list[bytes], *, wrapped: bool) -> bytes:
     pieces: list[bytes] = []
-    count = context.snapshot.join_partitions(entry, names, pieces, variant) if entry.partition_keys else 0
+    count = context.snapshot.join_partitions(entry, names, pieces) if entry.partition_keys else 0
     if count < len(names):
         context.known_absent()
     return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
@@ -292,8 +293,7 @@ class _SomeValues(NamedTuple):
     max_parts: int | None
 
 
-def _names_of_some(context: Context, wanted: _SomeValues) -> list[bytes] | bytes:
-    """The names, or the result with a refusal."""
+def _names_of_some(context: Context, wanted: _SomeValues, *, wrapped: bool) -> Generator[None, None, Body]:
     database, table, values, max_parts = wanted
     entry = context.partitioned(database, table)
     if values is None:
@@ -302,14 +302,15 @@ def _names_of_some(context: Context, wanted: _SomeValues) -> list[bytes] | bytes
         return context.no_table(database, table, message=context.stored(database, table) + b" table not found")
     if not values:
         return context.error("MetaException", _NO_VALUES)
-    found = _matching(context, entry, values, None)
+    with closing(context.snapshot.walk(entry)) as walk:
+        found = yield from _matching(context, walk, entry, values, None)
     if isinstance(found, bytes):
         return found
     context.unordered(len(found))
-    return found[: _limit(max_parts)]
+    return listed_names(found[: _limit(max_parts)], wrapped=wrapped)
 
 
-def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = False) -> Body:
+def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = False) -> Generator[None, None, Body]:
     database, table, values, max_parts = wanted
     context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
@@ -329,18 +330,27 @@ def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = 
     if len(values) > len(entry.partition_keys) and not any(values):
         raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
     single = context.before_4 and any(values)
-    found = _matching(context, entry, values, None if single else max_parts)
-    if isinstance(found, bytes):
-        return found
-    if single:  # the list is not always in order, and shows the partition as the calls for one partition do
-        context.unordered(len(found))
-        found = found[: _limit(max_parts)]
-        if found and not context.snapshot.identity.single_partitions:
-            raise Decline(Reason.VARIANT)
-    return _joined(context, entry, found, Variant.SINGLE if single else Variant.LIST, wrapped=wrapped)
+    with closing(context.snapshot.walk(entry)) as walk:  # keeps the snapshot's state until all is read
+        found = yield from _matching(context, walk, entry, values, None if single else max_parts)
+        if isinstance(found, bytes):
+            return found
+        if single:  # the list is not always in order, and shows the partition as the calls for one partition do
+            context.unordered(len(found))
+            found = found[: _limit(max_parts)]
+            if found and not context.snapshot.identity.single_partitions:
+                raise Decline(Reason.VARIANT)
+        frame = partial(_around, wrapped=wrapped)
+        return (yield from framed(context, entry, found, frame, Variant.SINGLE if single else Variant.LIST))
 
 
-def _matching(context: Context, entry: TableEntry, values: list[bytes], max_parts: int | None) -> list[bytes] | bytes:
+def _around(entry: TableEntry, count: int, *, wrapped: bool) -> tuple[bytes, bytes]:
+    return around_structs(count, wrapped=wrapped)
+
+
+def _matching(
+    context: Context, walk: NameWalk, entry: TableEntry, values: list[bytes], max_parts: int | None
+) -> Generator[None, None, list[bytes] | bytes]:
+    """The names, or the result with a refusal."""
     keys = entry.partition_keys
     if len(values) > len(keys):
         shown = b"[" + b", ".join(values) + b"]"
@@ -351,4 +361,4 @@ def _matching(context: Context, entry: TableEntry, values: list[bytes], max_part
     utf8(*values)
     context.comparable(*values)
     context.ordered()
-    return matching(context.snapshot, entry, values, _limit(max_parts))
+    return (yield from matching(context.snapshot, walk, entry, values, _limit(max_parts)))

@@ -35,7 +35,9 @@ from .compliance import ListReader
 HIVE: Final = b"hive"
 """The engine if a request names none."""
 MAX_PARTITIONS: Final = 10_000
-"""Partitions of one request; with 20 columns the reply has 20 MB. For more, the metastore's own answer is kept."""
+"""Partitions of one request. For more, the metastore's own answer is kept."""
+MAX_STATISTICS: Final = 200_000
+"""Columns of all partitions of one request: the reply has 20 MB, and is put together in memory."""
 SLICE: Final = 50
 """Partitions that are read in one turn of the loop, about a millisecond."""
 
@@ -167,7 +169,7 @@ def _asked(
 ) -> tuple[frozenset[bytes], list[bytes]]:
     """The columns and partitions of a request; no partitions if none can have statistics."""
     stored = columns_of(columns)
-    if names is None or len(names) > MAX_PARTITIONS:
+    if names is None or len(names) > MAX_PARTITIONS or len(names) * len(stored) > MAX_STATISTICS:
         raise Decline(Reason.ARGUMENTS)
     comparable(context, stored, engine)
     return stored, list(dict.fromkeys(names)) if tells_partitions(context, entry, names) else []

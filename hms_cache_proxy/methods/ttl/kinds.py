@@ -68,7 +68,7 @@ def read_targets(label: str, kind: EntryKind, named: tuple[Target, ...], args: A
         return (ROLES, *_object(args.hiveObject))
     if kind in OF_ROLES:
         return (ROLES,)
-    if not named or label in _BY_PARAMETERS:
+    if not named or label in _BY_PARAMETERS or any(map(targets.is_members, named)):
         return (ALL,)
     found = (*named, ALTERED) if label in _SAYS_WHAT_THEY_ARE else named
     if kind is EntryKind.CONSTRAINTS:
