@@ -340,7 +340,7 @@ def _unfit(run: Any) -> str | None:
     column = run.column("unfit")
     if column.null_count == len(column):
         return None
-    reason: str = next(filter(None, column.to_pylist()))
+    reason: str = next(one for one in column.to_pylist() if one is not None)
     return reason
 
 
