@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,3 +101,23 @@ def test_many_names_are_not_joined(shelf: Shelf, method: str, monkeypatch: pytes
     monkeypatch.setattr(base, "NAMED_AT_ONCE", 1000)
     result, _ = ended(begun(shelf, method, [b"", b""]))
     assert isinstance(result, Slices) and b"".join(result.pieces) == whole
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_for_a_table_without_partition_keys_are_too_many(shelf: Shelf, method: str) -> None:
+    tables = {TABLE: replace(table(), partition_keys=())}
+    shelf.writer.commit(Changes(10, databases={DATABASE: database()}, tables=tables))
+    body, _ = ended(begun(shelf, method, [b"a"]))
+    assert isinstance(body, bytes) and b"numPartKeys=0, part_val=[a]" in body
+
+
+def test_many_names_of_a_table_without_partition_keys(shelf: Shelf) -> None:
+    tables = {TABLE: replace(table(), partition_keys=())}
+    shelf.writer.commit(Changes(10, databases={DATABASE: database()}, tables=tables))
+    args: Any = spec.args("get_partitions_by_names")
+    names = [b"p=%d" % number for number in range(partitions.JOINED_AT_ONCE + 1)]
+    with shelf.reader.snapshot() as snapshot:
+        context = Context(snapshot, "get_partitions_by_names", True, Proof("passthrough", exact=False), True)
+        args = args(db_name=DATABASE[1], tbl_name=TABLE[2], names=names)
+        body, _ = ended(partitions.get_partitions_by_names(context, args))
+    assert body == base.success_structs(0, [])

@@ -231,14 +231,17 @@ def _of_many_names(
 ) -> Generator[None, None, Body]:
     """The same in slices; a long answer is built while it is sent."""
     snapshot = context.snapshot
+    if not entry.partition_keys:
+        yield from _in_order(context, names)
+        context.known_absent()
+        return wrapped_structs(0, []) if wrapped else success_structs(0, [])
     with closing(snapshot.walk(entry)) as walk:  # keeps the snapshot's state
         ordered = yield from _in_order(context, names)
         found: list[bytes] = []
-        if entry.partition_keys:
-            for some in _batches(ordered, JOINED_AT_ONCE):
-                walk.check()
-                found += snapshot.partitions_among(entry, some)
-                yield
+        for some in _batches(ordered, JOINED_AT_ONCE):
+            walk.check()
+            found += snapshot.partitions_among(entry, some)
+            yield
         walk.check()
         if len(found) < len(ordered):
             context.known_absent()
@@ -302,10 +305,10 @@ def _names_of_some(context: Context, wanted: _SomeValues, *, wrapped: bool) -> G
         return context.no_table(database, table, message=context.stored(database, table) + b" table not found")
     if not values:
         return context.error("MetaException", _NO_VALUES)
+    if len(values) > len(entry.partition_keys):
+        return _too_many(context, entry, values)
     with closing(context.snapshot.walk(entry)) as walk:
         found = yield from _matching(context, walk, entry, values, None)
-    if isinstance(found, bytes):
-        return found
     context.unordered(len(found))
     return listed_names(found[: _limit(max_parts)], wrapped=wrapped)
 
@@ -329,11 +332,11 @@ def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = 
         return _all(context, entry, max_parts, wrapped=wrapped)
     if len(values) > len(entry.partition_keys) and not any(values):
         raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
+    if len(values) > len(entry.partition_keys):
+        return _too_many(context, entry, values)
     single = context.before_4 and any(values)
     with closing(context.snapshot.walk(entry)) as walk:  # keeps the snapshot's state until all is read
         found = yield from _matching(context, walk, entry, values, None if single else max_parts)
-        if isinstance(found, bytes):
-            return found
         if single:  # the list is not always in order, and shows the partition as the calls for one partition do
             context.unordered(len(found))
             found = found[: _limit(max_parts)]
@@ -347,17 +350,16 @@ def _around(entry: TableEntry, count: int, *, wrapped: bool) -> tuple[bytes, byt
     return around_structs(count, wrapped=wrapped)
 
 
+def _too_many(context: Context, entry: TableEntry, values: list[bytes]) -> bytes:
+    """The refusal of more values than there are keys."""
+    shown = b"%d" % len(values) if context.hive2 else b"[" + b", ".join(values) + b"]"
+    text = b"Incorrect number of partition values. numPartKeys=%d, part_val=%b" % (len(entry.partition_keys), shown)
+    return context.error("MetaException", text)
+
+
 def _matching(
     context: Context, walk: NameWalk, entry: TableEntry, values: list[bytes], max_parts: int | None
-) -> Generator[None, None, list[bytes] | bytes]:
-    """The names, or the result with a refusal."""
-    keys = entry.partition_keys
-    if len(values) > len(keys):
-        shown = b"[" + b", ".join(values) + b"]"
-        if context.hive2:
-            shown = b"%d" % len(values)
-        text = b"Incorrect number of partition values. numPartKeys=%d, part_val=%b" % (len(keys), shown)
-        return context.error("MetaException", text)
+) -> Generator[None, None, list[bytes]]:
     utf8(*values)
     context.comparable(*values)
     context.ordered()
