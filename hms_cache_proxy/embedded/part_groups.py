@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hms_cache_proxy.embedded.values import as_json, copy, new
-from hms_cache_proxy.filters.wildcards import any_text_between
+from hms_cache_proxy.filters.wildcards import any_text_between, literal
 from hms_cache_proxy.wire.spec import Struct
 
 
@@ -81,5 +81,5 @@ def parameters_like(parameters: dict[str, str], include: str | None, exclude: st
 
 
 def _like(pattern: str, key: str) -> bool:
-    segments = ["".join("." if char == "_" else re.escape(char) for char in text) for text in pattern.split("%")]
+    segments = [literal(text, "_") for text in pattern.split("%")]
     return re.fullmatch(any_text_between(segments), key, re.DOTALL) is not None

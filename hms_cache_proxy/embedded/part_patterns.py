@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.filters.values import like_segments
-from hms_cache_proxy.filters.wildcards import any_text_between, one_after_another
+from hms_cache_proxy.filters.wildcards import any_text_between, literal, one_after_another
 from hms_cache_proxy.wire.spec import Struct
 
 Matches = Callable[[str], object]
@@ -25,7 +25,7 @@ _ANY = ["", ""]
 def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
     """Literal values, except that a dot matches any character: for the calls for names, which match a regular
     expression. MetaException for more values than keys."""
-    return _pattern(keys, values, lambda text: [re.escape(text).replace(r"\.", ".")])
+    return _pattern(keys, values, lambda text: [literal(text)])
 
 
 def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:

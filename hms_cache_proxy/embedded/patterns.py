@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hms_cache_proxy.filters.wildcards import any_text_between
+from hms_cache_proxy.filters.wildcards import any_text_between, literal
 
 
 def matcher(pattern: str | None) -> Callable[[str], object]:
@@ -18,9 +18,5 @@ def matcher(pattern: str | None) -> Callable[[str], object]:
     if pattern is None:
         return lambda name: True
     alternatives = pattern.strip().lower().split("|")
-    parts = (any_text_between([_literal(text) for text in each.split("*")]) for each in alternatives)
+    parts = (any_text_between([literal(text) for text in each.split("*")]) for each in alternatives)
     return re.compile("|".join(parts), re.DOTALL).fullmatch
-
-
-def _literal(text: str) -> str:
-    return "".join("." if char == "." else re.escape(char) for char in text)

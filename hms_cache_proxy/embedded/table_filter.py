@@ -17,7 +17,7 @@ from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.partition_filter import parsed
 from hms_cache_proxy.filters.tree import Compare, compiled
 from hms_cache_proxy.filters.values import OPERATORS
-from hms_cache_proxy.filters.wildcards import any_text_between
+from hms_cache_proxy.filters.wildcards import any_text_between, literal
 
 PREFIX = "hive_filter_field_"
 _PARAMETERS = PREFIX + "params__"
@@ -76,8 +76,7 @@ def _comparison(node: Compare) -> TablePredicate:
 
 def _segments(pattern: str) -> list[str]:
     """The parts of a pattern between its `.*`; line ends in it do not count."""
-    parts = pattern.split(".*")
-    return ["".join("." if char == "." else re.escape(char) for char in text if char != "\n") for text in parts]
+    return [literal(text.replace("\n", "")) for text in pattern.split(".*")]
 
 
 def _text_of(key: str) -> Callable[[FilteredTable], str | None]:

@@ -10,6 +10,7 @@ there, it does not follow further on either. So it is in an atomic group, for wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -20,6 +21,11 @@ def any_text_between(segments: Sequence[str]) -> str:
     first, *middle, last = segments
     found = "".join(f"(?>.*?{segment})" for segment in middle if segment)
     return f"{first}{found}.*{last}"
+
+
+def literal(text: str, one: str = ".") -> str:
+    """The expression for a text in which `one` is any one character."""
+    return ".".join(map(re.escape, text.split(one)))
 
 
 def one_after_another(*patterns: Sequence[str]) -> list[str]:

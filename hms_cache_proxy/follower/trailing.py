@@ -37,7 +37,7 @@ from typing import Final
 from hms_cache_proxy.follower.affected import Gathering
 from hms_cache_proxy.follower.events import EventResult, affects
 from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
-from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason, backlog
+from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 WINDOW_S: Final = 10.0
@@ -96,9 +96,8 @@ class TrailingLog:
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
         """Every row of the window that was not seen before. Whole rows are kept here, so a long log is never
         followed."""
-        behind = backlog(source.event_id - position.cursor, MOST_ROWS)
-        if behind is not None:
-            return behind
+        if source.event_id - position.cursor > MOST_ROWS:
+            return Reset(ResetReason.BACKLOG)
         look = self._look_at(source, position)
         reset = _continues(position, look, source, verified=verified)
         if reset is not None:

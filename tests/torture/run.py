@@ -215,7 +215,7 @@ def judge_latencies(outcome: Outcome, pulses: Sequence[Pulse], slowdown: Slowdow
     calm_ms = outcome.p99_ms.get(CALM, 0.0)
     for kind, found_ms in outcome.p99_ms.items():
         relayed = sum(one.relayed for one in outcome.struck if one.kind == kind)
-        hits = sorted(took[kind])[: len(took[kind]) - int(relayed)]
+        hits = sorted(took[kind])[: max(0, len(took[kind]) - int(relayed))]
         more = max(1.0, mean(factors[kind]) / mean(factors[CALM])) if factors[kind] and factors[CALM] else 1.0
         if too_many(hits, LATENCY * more * calm_ms / 1000):
             outcome.slow.append(f"p99 {found_ms:.1f} ms with {kind}, {calm_ms:.1f} ms in calm, slowdown {more:.1f}")

@@ -381,14 +381,9 @@ def wrapped_struct(struct: bytes) -> bytes:
     return b"".join((_SUCCESS_STRUCT, _FIRST_STRUCT, struct, b"\x00\x00"))
 
 
-def _strings(values: Iterable[bytes]) -> bytes:
-    pack = _COUNT.pack
-    return b"".join([part for value in values for part in (pack(len(value)), value)])
-
-
 def success_strings(values: list[bytes]) -> bytes:
     """A result that is a list of strings."""
-    return b"".join((_SUCCESS_STRINGS, _COUNT.pack(len(values)), _strings(values), STOP))
+    return b"".join((_SUCCESS_STRINGS, _COUNT.pack(len(values)), encode_strings(values), STOP))
 
 
 def listed_names(names: list[bytes], *, wrapped: bool = False) -> Body:

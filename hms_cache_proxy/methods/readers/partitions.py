@@ -330,9 +330,9 @@ def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = 
             max_parts = -1  # it then ignores the limit
     if not values:
         return _all(context, entry, max_parts, wrapped=wrapped)
-    if len(values) > len(entry.partition_keys) and not any(values):
-        raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
     if len(values) > len(entry.partition_keys):
+        if not any(values):
+            raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
         return _too_many(context, entry, values)
     single = context.before_4 and any(values)
     with closing(context.snapshot.walk(entry)) as walk:  # keeps the snapshot's state until all is read

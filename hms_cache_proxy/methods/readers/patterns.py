@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from os.path import commonprefix
 
 from hms_cache_proxy.consistency.names import read_name
-from hms_cache_proxy.filters.wildcards import any_text_between
+from hms_cache_proxy.filters.wildcards import any_text_between, literal
 
 MAX_PATTERN_BYTES = 1024
 """Longer patterns go upstream: a pattern is matched against every name, on the worker's loop."""
@@ -40,11 +40,7 @@ def read_pattern(raw: bytes) -> Pattern | None:
         return None
     if max(alternative.count("*") for alternative in alternatives) > 8:
         return None  # nobody asks so
-    parts = (any_text_between([_literal(text) for text in each.split("*")]) for each in alternatives)
+    parts = (any_text_between([literal(text) for text in each.split("*")]) for each in alternatives)
     matches = re.compile("|".join(parts).encode("ascii"), re.DOTALL).fullmatch
     begin = commonprefix([re.split(r"[*.]", each, maxsplit=1)[0] for each in alternatives])
     return Pattern(matches, begin.encode("ascii"))
-
-
-def _literal(text: str) -> str:
-    return "".join("." if char == "." else re.escape(char) for char in text)
