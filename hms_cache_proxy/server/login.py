@@ -62,6 +62,8 @@ class Logins:
         negotiation, transport = Negotiation(), transport_name("sasl", over_tls=within_tls)
         try:
             login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
+            if stream.is_closing():  # its last step took a while: a Client has to begin on an open connection
+                raise ConnectionResetError("the client closed the connection during the login")
         except (OSError, WireError) as error:
             self.reports.refused(peer, transport, negotiation.mechanism, error)
             if isinstance(error, WireError):

@@ -92,6 +92,8 @@ async def _logged_in(
         stream.send(negotiation.first)
         while not negotiation.done:
             stream.send(await loop.run_in_executor(threads(), negotiation.take, await stream.more()))
+        if stream.is_closing():
+            raise ConnectionResetError("the metastore closed the connection after the login")
     except BaseException:  # the time is over, too
         stream.abort()
         raise

@@ -1,0 +1,117 @@
+"""Logins that end otherwise than they should: nothing is left of their connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from hms_cache_proxy.config import load
+from hms_cache_proxy.config.security import TlsSection
+from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.mechanism import UNPROTECTED, Admitted, Step
+from hms_cache_proxy.security.renewal import Renewable
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.door import Door
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Hub
+from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.mechanisms import Entered
+from tests.methods.warm import Bench, opened
+from tests.server.logged_in import OK, START, message
+from tests.server.scripted import ScriptedMetastore
+from tests.server.test_bugs import hub_of
+from tests.testbed.certificates import Authority
+from tests.testbed.processes import SOON_S
+
+SETTLE_S = 0.3  # in which the loop has noticed that a client has closed
+LOGIN = message(START, b"SLOW") + message(OK, b"alice")
+
+
+class OneStep:
+    """A login of one step."""
+
+    principal = "alice"
+    protection = UNPROTECTED
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def step(self, response: bytes) -> Step:
+        self._act()
+        return Step(b"", True)
+
+
+class Slow:
+    """A mechanism whose only step does this, in a thread."""
+
+    name = "SLOW"
+    only_within_tls = False
+    files: Mapping[str, Renewable[Any]] = {}
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.threads = ThreadPoolExecutor(1)
+        self._act = act
+
+    def begin(self) -> OneStep:
+        return OneStep(self._act)
+
+    def entered(self, principal: str) -> Entered:
+        return Entered(principal, {})
+
+
+def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> Door:
+    """A door for clients that log in so."""
+
+    def client(login: Admitted) -> Client:
+        return Client(hub, partial(ClientConnection, login=login))
+
+    security = replace(load().security, transports=(transport,), handshake_timeout_s=3600)
+    secured = tls.for_clients(section) if transport == "tls+sasl" else None
+    logins = Logins([mechanism], client, hub.metrics, 1 << 20)
+    return Door(security, secured, logins, lambda: Client(hub), hub.metrics)
+
+
+def leave(address: tuple[str, int], authority: Authority | None) -> None:
+    """A client that closes as soon as it has said all it has to say."""
+    connection = socket.create_connection(address, SOON_S)
+    if authority is not None:
+        connection = authority.client().wrap_socket(connection, server_hostname="localhost")
+    with connection:
+        connection.sendall(LOGIN)
+
+
+@pytest.mark.parametrize("transport", ["sasl", "tls+sasl"])
+def test_a_client_that_leaves_during_the_last_step_leaves_nothing_behind(tmp_path: Path, transport: str) -> None:
+    """A directory may take seconds to check a password."""
+    authority, left = Authority(tmp_path / "tls"), threading.Event()
+    section = TlsSection(**authority.signed("server").settings())  # type: ignore[arg-type]
+
+    async def admitted(bench: Bench, listener: socket.socket) -> None:
+        hub = hub_of(bench, nothing)
+        door = door_of(hub, Slow(partial(left.wait, SOON_S)), transport, section)
+        within = authority if transport == "tls+sasl" else None
+        leaving = asyncio.create_task(asyncio.to_thread(leave, listener.getsockname(), within))
+        taken, _ = await asyncio.to_thread(listener.accept)
+        taken.setblocking(False)
+        admitting = asyncio.create_task(door.admit(taken))
+        await leaving
+        await asyncio.sleep(SETTLE_S)
+        left.set()
+        await asyncio.wait_for(admitting, SOON_S)
+        await asyncio.sleep(0)
+        assert not hub.clients and hub.member.total() == 0 and not hub.by_address
+        ended = {"transport": "sasl", "result": "failed"}
+        assert bench.metrics.registry.get_sample_value("hms_proxy_handshakes_total", ended) == 1
+
+    with opened(tmp_path) as bench, ScriptedMetastore() as nothing, socket.create_server(("127.0.0.1", 0)) as listener:
+        uvloop.run(admitted(bench, listener))
