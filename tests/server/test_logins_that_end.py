@@ -27,7 +27,7 @@ from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import Entered
 from tests.methods.warm import Bench, opened
-from tests.server.logged_in import OK, START, message
+from tests.server.logged_in import OK, START, SaslConnection, message
 from tests.server.scripted import ScriptedMetastore
 from tests.server.test_bugs import hub_of
 from tests.testbed.certificates import Authority
@@ -112,6 +112,26 @@ def test_a_client_that_leaves_during_the_last_step_leaves_nothing_behind(tmp_pat
         assert not hub.clients and hub.member.total() == 0 and not hub.by_address
         ended = {"transport": "sasl", "result": "failed"}
         assert bench.metrics.registry.get_sample_value("hms_proxy_handshakes_total", ended) == 1
+
+    with opened(tmp_path) as bench, ScriptedMetastore() as nothing, socket.create_server(("127.0.0.1", 0)) as listener:
+        uvloop.run(admitted(bench, listener))
+
+
+def test_a_bug_in_a_login_ends_its_connection(tmp_path: Path) -> None:
+    """Such as an error that nobody expects of a library. No time limit would end it later."""
+
+    def bug() -> None:
+        raise ZeroDivisionError("a planted bug")
+
+    async def admitted(bench: Bench, listener: socket.socket) -> None:
+        door = door_of(hub_of(bench, nothing), Slow(bug), "sasl", TlsSection())
+        with SaslConnection.opened(socket.create_connection(listener.getsockname(), SOON_S)) as client:
+            client.send_bytes(LOGIN)
+            taken, _ = listener.accept()
+            taken.setblocking(False)
+            with pytest.raises(ZeroDivisionError):
+                await door.admit(taken)
+            assert await asyncio.to_thread(client.at_end)
 
     with opened(tmp_path) as bench, ScriptedMetastore() as nothing, socket.create_server(("127.0.0.1", 0)) as listener:
         uvloop.run(admitted(bench, listener))
