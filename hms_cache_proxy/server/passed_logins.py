@@ -83,6 +83,8 @@ class PassedLogins:
             await _negotiate(stream, metastore, login)
             if metastore.is_closing():
                 raise ConnectionResetError("the metastore closed the connection after the login")
+            if stream.is_closing():
+                raise ConnectionResetError("the client closed the connection during the login")
         except BaseException:  # the time is over, too
             hub.leave_place(endpoint, client)
             metastore.abort()
