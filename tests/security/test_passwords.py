@@ -141,6 +141,8 @@ def test_a_file(tmp_path: Path) -> None:
         ("alice:secret\n", "line 1: must be USER:HASH"),
         ("alice:$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00\n", "line 1: must be USER:HASH"),
         ("\n:$2b$04$" + "a" * 53, "line 2: must be USER:HASH"),
+        ("alice:$2b$03$" + "a" * 53, "line 1: must be USER:HASH"),
+        ("alice:$2b$32$" + "a" * 53, "line 1: must be USER:HASH"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, problem: str) -> None:
