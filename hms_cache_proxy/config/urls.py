@@ -24,7 +24,23 @@ def store_url_problem(url: str) -> str:
         return f"has the scheme {scheme!r}; supported are {', '.join(STORE_URLS)}"
     if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
         return "must give the path of an SQLite file, without options: sqlite:////DIRECTORY/metastore.db"
-    return ""
+    return "" if scheme in SQLITE_URLS else _port_problem(rest)
+
+
+def metastore_url_problem(url: str) -> str:
+    """The same of a metastore.url."""
+    scheme, found, rest = url.partition("://")
+    backend = scheme.partition("+")[0]
+    if not found or backend not in ("sqlite", "postgresql"):
+        return "must be the URL of an SQLite file, sqlite:///PATH, or postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+    return "" if backend == "sqlite" else _port_problem(rest)
+
+
+def _port_problem(rest: str) -> str:
+    """Of what follows the scheme, as SQLAlchemy takes it apart: a password may have any letter but @."""
+    found = re.match(r"(?:[^:/]*(?::[^@]*)?@)?(?:\[[^/?]+\]|[^/:?]+)?(?::([^/?]*))?", rest)
+    port = found[1] if found is not None else None
+    return "has a port that is not a number" if port and not port.isdecimal() else ""
 
 
 def driver_problem(url: str) -> str:

@@ -59,6 +59,10 @@ WRONG = [
     ("store_url = 'oracle://u:secret@h/d'", {}, {}, "store_url", "has the scheme 'oracle'; supported are"),
     ("store_url = 'sqlite:///:memory:'", {}, {}, "store_url", "must give the path of an SQLite file"),
     ("store_url = 'sqlite:////d/f?mode=rw'", {}, {}, "store_url", "without options"),
+    ("store_url = 'postgresql://u:secret@h:54x2/d'", {}, {}, "store_url", "has a port that is not a number"),
+    ("store_url = 'mysql://secret:word/d'", {}, {}, "store_url", "has a port that is not a number"),
+    ("[metastore]\nurl = 'mysql://u:secret@h/d'", {}, {}, "metastore.url", "must be the URL of an SQLite file"),
+    ("[metastore]\nurl = 'postgresql://h:x/d'", {}, {}, "metastore.url", "has a port that is not a number"),
     ("store_url = 'a'\nstore_url_file = 'b'", {}, {}, "store_url_file", "one of them"),
 ]
 
