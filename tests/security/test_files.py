@@ -256,6 +256,14 @@ LDAP = {
             "tls.client_ca: has no meaning with tls.client_certificates = none",
         ),
         ({"tls.upstream_ca": "x"}, "tls.upstream_ca: has no meaning without tls.upstream = true"),
+        (
+            {"tls.upstream": "true", "tls.upstream_server_name": "metastore..example"},
+            "tls.upstream_server_name: no certificate can have this name",
+        ),
+        (
+            {"tls.upstream": "true", "tls.upstream_server_name": ".example"},
+            "tls.upstream_server_name: no certificate can have this name",
+        ),
         ({"tls.upstream": "true", "embedded": "true"}, "tls.upstream: has no meaning with embedded = true"),
     ],
 )
