@@ -6,6 +6,7 @@ Job: send one request, and print the answer. Must not know: how the proxy finds 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import time
 import urllib.error
@@ -54,7 +55,7 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str)
             answer = json.load(response)
     except urllib.error.HTTPError as error:
         raise ProxyError(f"{target}: {_error_text(error, wanted)}") from error
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ProxyError(f"{target}: no answer from a proxy: {reason}; is this {wanted}?") from error
     if not isinstance(answer, dict):
