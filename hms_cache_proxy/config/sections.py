@@ -34,7 +34,7 @@ from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.tokens import TokensSection, token_disagreements
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.upstream import UpstreamOptionsSection
-from hms_cache_proxy.config.urls import mask_url, store_url_problem
+from hms_cache_proxy.config.urls import masked, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -331,8 +331,8 @@ class Config(Section):
         """All settings as plain values, with secrets masked, for `check-config` and logs."""
         values: dict[str, Any] = _plain(self, _written)
         values["upstream"] = [address.uri for address in self.upstream]
-        values["store_url"] = mask_url(self.store_url)
-        values["metastore"]["url"] = mask_url(self.metastore.url)
+        values["store_url"] = masked(self.store_url)
+        values["metastore"]["url"] = masked(self.metastore.url)
         values["peer_secret"] = "***" if self.peer_secret else ""
         values["admin"]["token"] = "***" if self.admin.token else ""
         return values

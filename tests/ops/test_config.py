@@ -9,6 +9,7 @@ import pytest
 
 from hms_cache_proxy.config import Address, Config, from_json, load, mask_url, settings, to_json
 from hms_cache_proxy.config.selection import Selection
+from hms_cache_proxy.config.urls import account_of, database_of
 from hms_cache_proxy.errors import ConfigError
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "hms-cache-proxy.toml"
@@ -148,6 +149,15 @@ def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
 )
 def test_passwords_are_masked(url: str, masked: str) -> None:
     assert mask_url(url) == masked
+
+
+@pytest.mark.parametrize("password", ["a b", "p[w", "p]w:5", "a\tb"])
+def test_a_password_may_have_any_letter(password: str) -> None:
+    url = f"postgresql://the%20reader:{password}@h:5/d?password=x y"
+    config = load(None, {}, {"store_url": url, "metastore.url": url})
+    shown = config.shown()
+    assert shown["store_url"] == shown["metastore"]["url"] == "postgresql://the%20reader:***@h:5/d?password=***"
+    assert (account_of(url), database_of(url)) == ("the reader", "d")
 
 
 def test_the_child_gets_the_same_settings() -> None:
