@@ -354,7 +354,10 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "record", "cannot be used with replay: its answers are already recorded"
     if config.replay and config.embedded:
         yield "replay", "cannot be used with embedded = true: a replay answers from a file, without a metastore"
-    if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
+    if config.record_for and not config.record:
+        yield "record_for", "has no meaning without record"
+    with_database = bool(config.store_url or config.store_url_file or config.embedded)
+    if config.bootstrap and not (with_database and config.store in ("auto", "sql") and not config.replay):
         yield "bootstrap", "needs a store_url: from the snapshot's event on, the log is followed in the database"
     if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
         yield "store_url", "is required with store = sql"
