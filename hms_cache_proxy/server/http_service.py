@@ -98,4 +98,4 @@ class HttpService:
             return True  # Hive's default, which this metastore does not tell
         except UpstreamError:
             return None
-        return bool(said != b"false")
+        return (said or b"").strip().lower() != b"false"  # as Hadoop reads it, which tells it as it is written
