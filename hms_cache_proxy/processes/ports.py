@@ -10,10 +10,13 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
+from typing import Final
 
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.processes.port_holder import holder_of
+
+BACKLOG: Final = 128
 
 
 def shared(address: Address) -> socket.socket:
@@ -32,17 +35,21 @@ def shared(address: Address) -> socket.socket:
     return listener
 
 
-def bound(address: Address, key: str) -> list[socket.socket]:
-    """A bound socket for each address of the host's name; the HTTP server makes them listen."""
+def bound(address: Address, key: str, *, listening: bool = True) -> list[socket.socket]:
+    """A bound socket for each address of the host's name; `::` includes IPv4. It listens at once, so that no other
+    program can take the port before it is served; until then, connections wait. Not `listening`: they are refused."""
     sockets: list[socket.socket] = []
-    with _refused_as(address, key):
+    with contextlib.ExitStack() as given_up, _refused_as(address, key):
         for family, where in _resolved(address):
-            taken = socket.socket(family, socket.SOCK_STREAM)
+            taken = given_up.enter_context(socket.socket(family, socket.SOCK_STREAM))
             sockets.append(taken)
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address.host != "::"))
             taken.bind(where)
+            if listening:
+                taken.listen(BACKLOG)
+        given_up.pop_all()
     return sockets
 
 

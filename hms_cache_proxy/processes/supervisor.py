@@ -97,14 +97,13 @@ def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
             config = config.with_replay()
         http = ports.bound(config.http, "http")
         admin = ports.bound(config.admin.listen, "admin.listen")
-        peers = ports.bound(config.peer_listen, "peer_listen")[0] if config.peers else None
+        peers = ports.bound(config.peer_listen, "peer_listen", listening=False)[0] if config.peers else None
         if not config.embedded:
             return asyncio.run(
                 Supervisor(config, directory.fileno(), Sockets(listener, http, admin, peers=peers), settings).run()
             )
-        (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
+        (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")  # connections wait until the metastore runs
         with own:
-            own.listen()  # connections wait until the metastore runs
             address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
             config = config.with_embedded(address, paths.embedded_database(config))
             sockets = Sockets(listener, http, admin, own, peers)
