@@ -92,11 +92,12 @@ def watch_status(url: str) -> NoReturn:
 
 
 def _status_table(url: str, answer: Mapping[str, Any]) -> Table:
-    table = Table(title=f"hms-cache-proxy {answer['version']} at {url}", show_header=False, title_justify="left")
+    title = Text(f"hms-cache-proxy {answer['version']} at {url}", style="table.title")
+    table = Table(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     for label, value in _rows(answer):
-        table.add_row(label, value)
+        table.add_row(label, Text(value) if isinstance(value, str) else value)  # [fd00::1] would be markup
     return table
 
 
