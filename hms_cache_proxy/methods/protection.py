@@ -28,7 +28,7 @@ from hms_cache_proxy.config.protection import DatabaseGlobs, ProtectionSection
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType
+from hms_cache_proxy.wire.message import Header
 
 from . import effects, projections, shapes
 from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
@@ -183,7 +183,7 @@ class ProtectedDecider:
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
     ) -> Decision:
-        if self._refuses and header.type is MessageType.CALL:
+        if self._refuses:  # whatever the type of the message is: a metastore does not look at it
             refused = self._refused(plan(header.name), header, message, complete)
             if refused is not None:
                 return refused

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from time import monotonic_ns
 
+import pytest
+
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.protection import ProtectedDecider
@@ -68,3 +70,16 @@ def test_a_place_returns_when_its_call_is_forgotten() -> None:
     assert isinstance(work, Work)
     wait = work.step()
     assert isinstance(wait, Wait) and wait.seen == decider.moved(), "nor is one that a large request ends in"
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+@pytest.mark.parametrize("section", [ProtectionSection(read_only=True), ProtectionSection(refuse_writes=("d",))])
+def test_what_is_refused_does_not_depend_on_the_type_of_the_message(section: ProtectionSection, oneway: bool) -> None:
+    """A metastore does what a message of the type ONEWAY says, as if it were a call."""
+    decider = ProtectedDecider(Inner(), section, frozenset(), queue_ns=QUEUE_NS)
+    drop = encode_call("drop_table", "d", "t", True, oneway=oneway)
+    for message in (drop, drop.replace(b"drop_table", b"drop_tbale")):
+        header = parse_header(message)
+        assert isinstance(header, Header) and (header.type is MessageType.ONEWAY) is oneway
+        decision = decider.decide(ClientSession(), header, message, monotonic_ns())
+        assert isinstance(decision, Serve) and decision.outcome == "error"
