@@ -34,7 +34,7 @@ from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.tokens import TokensSection, token_disagreements
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.upstream import UpstreamOptionsSection
-from hms_cache_proxy.config.urls import masked, store_url_problem
+from hms_cache_proxy.config.urls import mask_url, masked, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -450,8 +450,10 @@ def _plain(value: Any, leaf: Callable[[Any], Any], *, named: bool = False) -> An
 
 
 def _written(value: Any) -> Any:
-    """As it is written in the file."""
-    return str(value) if isinstance(value, Address) else "never" if value == NEVER else value
+    """As it is written in the file, but for passwords in URLs."""
+    if isinstance(value, Address | str):
+        return mask_url(str(value))
+    return "never" if value == NEVER else value
 
 
 def _tagged(value: Any) -> Any:

@@ -154,6 +154,11 @@ def test_passwords_are_masked(url: str, masked: str) -> None:
     assert mask_url(url) == masked
 
 
+def test_passwords_in_other_urls_are_not_shown_either() -> None:
+    given = {"security.transports": "http", "http_transport.jwks": "https://proxy:geheim@issuer.example/keys"}
+    assert load(None, {}, given).shown()["http_transport"]["jwks"] == "https://proxy:***@issuer.example/keys"
+
+
 @pytest.mark.parametrize("password", ["a b", "p[w", "p]w:5", "a\tb"])
 def test_a_password_may_have_any_letter(password: str) -> None:
     url = f"postgresql://the%20reader:{password}@h:5/d?password=x y"
