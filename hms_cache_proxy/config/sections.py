@@ -354,6 +354,11 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "record", "cannot be used with replay: its answers are already recorded"
     if config.replay and config.embedded:
         yield "replay", "cannot be used with embedded = true: a replay answers from a file, without a metastore"
+    if config.ready_when == "prewarmed" and config.store == "none" and not config.replay:
+        yield (
+            "ready_when",
+            "cannot be prewarmed with store = none: nothing is loaded, and /readyz would never answer 200",
+        )
     if config.record_for and not config.record:
         yield "record_for", "has no meaning without record"
     with_database = bool(config.store_url or config.store_url_file or config.embedded)

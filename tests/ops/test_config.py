@@ -64,6 +64,7 @@ WRONG = [
     ("store_url = 'mysql://secret:word/d'", {}, {}, "store_url", "has a port that is not a number"),
     ("[metastore]\nurl = 'mysql://u:secret@h/d'", {}, {}, "metastore.url", "must be the URL of an SQLite file"),
     ("[metastore]\nurl = 'postgresql://h:x/d'", {}, {}, "metastore.url", "has a port that is not a number"),
+    ("ready_when = 'prewarmed'\nstore = 'none'", {}, {}, "ready_when", "cannot be prewarmed with store = none"),
     ("record_for = '8h'", {}, {}, "record_for", "has no meaning without record"),
     ("bootstrap = 's3://b'\nstore = 'thrift'\nstore_url_file = 'x'", {}, {}, "bootstrap", "needs a store_url"),
     ("bootstrap = 's3://b'\nstore = 'none'\nembedded = true", {}, {}, "bootstrap", "needs a store_url"),
