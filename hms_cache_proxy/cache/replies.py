@@ -107,7 +107,16 @@ def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[i
 class ReplyCache:
     """Replies by key. Beyond `max_bytes` the least recently used are dropped."""
 
-    __slots__ = ("_asked_once", "_entries", "_max_bytes", "_max_entry_bytes", "_reader", "evicted", "size_bytes")
+    __slots__ = (
+        "_asked_once",
+        "_entries",
+        "_max_bytes",
+        "_max_entry_bytes",
+        "_reader",
+        "cleared_ns",
+        "evicted",
+        "size_bytes",
+    )
 
     def __init__(self, reader: CacheReader, max_bytes: int, max_entry_bytes: int | None = None) -> None:
         """`max_entry_bytes`: larger replies are not kept; by default a quarter of `max_bytes`."""
@@ -118,6 +127,8 @@ class ReplyCache:
         self._asked_once: dict[int, None] = {}  # hashes of keys, the oldest first
         self.size_bytes = 0
         self.evicted = 0
+        self.cleared_ns = 0
+        """When all were last forgotten: what was decided before that must not be kept."""
 
     def get(self, key: bytes) -> ReplyEntry | None:
         """The entry if it is valid for the published state of the cache, without opening a snapshot. None proves
@@ -207,6 +218,7 @@ class ReplyCache:
         """Forgets all replies."""
         self._entries.clear()
         self.size_bytes = 0
+        self.cleared_ns = monotonic_ns()
 
     def __len__(self) -> int:
         return len(self._entries)

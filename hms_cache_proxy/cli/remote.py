@@ -6,6 +6,7 @@ Job: send one request, and print the answer. Must not know: how the proxy finds 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import time
 import urllib.error
@@ -54,7 +55,7 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str)
             answer = json.load(response)
     except urllib.error.HTTPError as error:
         raise ProxyError(f"{target}: {_error_text(error, wanted)}") from error
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ProxyError(f"{target}: no answer from a proxy: {reason}; is this {wanted}?") from error
     if not isinstance(answer, dict):
@@ -91,11 +92,12 @@ def watch_status(url: str) -> NoReturn:
 
 
 def _status_table(url: str, answer: Mapping[str, Any]) -> Table:
-    table = Table(title=f"hms-cache-proxy {answer['version']} at {url}", show_header=False, title_justify="left")
+    title = Text(f"hms-cache-proxy {answer['version']} at {url}", style="table.title")
+    table = Table(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     for label, value in _rows(answer):
-        table.add_row(label, value)
+        table.add_row(label, Text(value) if isinstance(value, str) else value)  # [fd00::1] would be markup
     return table
 
 

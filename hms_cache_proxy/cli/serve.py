@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -13,6 +14,8 @@ from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_
 @options(SETTINGS)
 def serve(file: str | None, **given: object) -> None:
     """Run the proxy until SIGTERM or Ctrl-C, which let calls in progress finish; a second one ends it at once."""
+    if file:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the supervisor can heed it
     config = load_config(file, given)
     require_source(config)
     from hms_cache_proxy.processes import log, supervisor

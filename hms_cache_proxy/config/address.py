@@ -33,11 +33,18 @@ def parse_address(value: object) -> Address:
     host, colon, port = str(value).strip().rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or host.count(":") and host[0] + host[-1] != "[]":
         raise ValueError(f"{value!r} is not HOST:PORT")
+    if not is_host_name(host):
+        raise ValueError(f"{value!r}: no host can have this name: a label is empty, or too long")
+    return Address(host.strip("[]") or "0.0.0.0", int(port))
+
+
+def is_host_name(host: str) -> bool:
+    """Can this be looked up, and be a certificate's name?"""
     try:
         host.encode("idna")  # as whoever looks the name up does
     except UnicodeError:
-        raise ValueError(f"{value!r}: no host can have this name: a label is empty, or too long") from None
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
+        return False
+    return True
 
 
 def parse_upstream(value: object) -> Address:

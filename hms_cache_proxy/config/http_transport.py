@@ -180,7 +180,10 @@ def _token_problems(http: HttpTransportSection) -> Iterator[tuple[str, str]]:
 
 
 def _secure(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets without an address
+        return False
     try:
         loopback = parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
     except ValueError:

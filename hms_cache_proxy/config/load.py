@@ -27,7 +27,7 @@ from hms_cache_proxy.config.sections import (
     settings,
     to_json,
 )
-from hms_cache_proxy.config.urls import driver_problem, mask_url, store_url_problem
+from hms_cache_proxy.config.urls import driver_problem, mask_url, metastore_url_problem, store_url_problem
 from hms_cache_proxy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
+    if backing and (problem := metastore_url_problem(backing)):
+        key = "metastore.url_file" if config.metastore.url_file else "metastore.url"
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     peer_secret = _secret("peer_secret", config.peer_secret, config.peer_secret_file, origins)
     return replace(
         config,

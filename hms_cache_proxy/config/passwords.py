@@ -75,7 +75,10 @@ def password_disagreements(
 
 
 def _ldap_problems(security: SecuritySection, ldap: LdapSection, given: list[str]) -> Iterator[tuple[str, str]]:
-    parts = urlsplit(ldap.url)
+    try:
+        parts = urlsplit(ldap.url)
+    except ValueError:  # brackets without an address
+        parts = urlsplit("")
     if parts.scheme not in ("ldap", "ldaps") or not parts.hostname or parts.path.strip("/") or parts.query:
         yield "ldap.url", "must be ldaps://HOST[:PORT] or ldap://HOST[:PORT]"
         return

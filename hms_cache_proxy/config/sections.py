@@ -34,7 +34,7 @@ from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.tokens import TokensSection, token_disagreements
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.upstream import UpstreamOptionsSection
-from hms_cache_proxy.config.urls import mask_url, store_url_problem
+from hms_cache_proxy.config.urls import mask_url, masked, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -331,8 +331,8 @@ class Config(Section):
         """All settings as plain values, with secrets masked, for `check-config` and logs."""
         values: dict[str, Any] = _plain(self, _written)
         values["upstream"] = [address.uri for address in self.upstream]
-        values["store_url"] = mask_url(self.store_url)
-        values["metastore"]["url"] = mask_url(self.metastore.url)
+        values["store_url"] = masked(self.store_url)
+        values["metastore"]["url"] = masked(self.metastore.url)
         values["peer_secret"] = "***" if self.peer_secret else ""
         values["admin"]["token"] = "***" if self.admin.token else ""
         return values
@@ -354,7 +354,15 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "record", "cannot be used with replay: its answers are already recorded"
     if config.replay and config.embedded:
         yield "replay", "cannot be used with embedded = true: a replay answers from a file, without a metastore"
-    if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
+    if config.ready_when == "prewarmed" and config.store == "none" and not config.replay:
+        yield (
+            "ready_when",
+            "cannot be prewarmed with store = none: nothing is loaded, and /readyz would never answer 200",
+        )
+    if config.record_for and not config.record:
+        yield "record_for", "has no meaning without record"
+    with_database = bool(config.store_url or config.store_url_file or config.embedded)
+    if config.bootstrap and not (with_database and config.store in ("auto", "sql") and not config.replay):
         yield "bootstrap", "needs a store_url: from the snapshot's event on, the log is followed in the database"
     if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
         yield "store_url", "is required with store = sql"
@@ -447,8 +455,10 @@ def _plain(value: Any, leaf: Callable[[Any], Any], *, named: bool = False) -> An
 
 
 def _written(value: Any) -> Any:
-    """As it is written in the file."""
-    return str(value) if isinstance(value, Address) else "never" if value == NEVER else value
+    """As it is written in the file, but for passwords in URLs."""
+    if isinstance(value, Address | str):
+        return mask_url(str(value))
+    return "never" if value == NEVER else value
 
 
 def _tagged(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
+from hms_cache_proxy.config.address import is_host_name
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 
 TransportName = Literal["plain", "tls", "sasl", "tls+sasl", "http", "tls+http"]
@@ -205,6 +206,8 @@ def _tls_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[t
     for name in ("upstream_ca", "upstream_server_name"):
         if getattr(tls, name) and not tls.upstream:
             yield f"tls.{name}", "has no meaning without tls.upstream = true"
+    if not is_host_name(tls.upstream_server_name):
+        yield "tls.upstream_server_name", "no certificate can have this name: a label is empty, or too long"
 
 
 def _kerberos_disagreements(

@@ -24,7 +24,23 @@ def store_url_problem(url: str) -> str:
         return f"has the scheme {scheme!r}; supported are {', '.join(STORE_URLS)}"
     if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
         return "must give the path of an SQLite file, without options: sqlite:////DIRECTORY/metastore.db"
-    return ""
+    return "" if scheme in SQLITE_URLS else _port_problem(rest)
+
+
+def metastore_url_problem(url: str) -> str:
+    """The same of a metastore.url."""
+    scheme, found, rest = url.partition("://")
+    backend = scheme.partition("+")[0]
+    if not found or backend not in ("sqlite", "postgresql"):
+        return "must be the URL of an SQLite file, sqlite:///PATH, or postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+    return "" if backend == "sqlite" else _port_problem(rest)
+
+
+def _port_problem(rest: str) -> str:
+    """Of what follows the scheme, as SQLAlchemy takes it apart: a password may have any letter but @."""
+    found = re.match(r"(?:[^:/]*(?::[^@]*)?@)?(?:\[[^/?]+\]|[^/:?]+)?(?::([^/?]*))?", rest)
+    port = found[1] if found is not None else None
+    return "has a port that is not a number" if port and not port.isdecimal() else ""
 
 
 def driver_problem(url: str) -> str:
@@ -36,15 +52,24 @@ def driver_problem(url: str) -> str:
 
 def database_of(url: str) -> str:
     """The database that a store_url names, if it names one; else the usual name of a metastore's database."""
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).path.strip("/")) or "metastore"
+    return urllib.parse.unquote(_parts(url).path.strip("/")) or "metastore"
 
 
 def account_of(url: str) -> str:
     """The account that a store_url names; empty if it names none."""
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).username or "")
+    return urllib.parse.unquote(_parts(url).username or "")
 
 
-def mask_url(url: str) -> str:
-    """The URL with its password replaced by `***`, in the authority and in the query."""
-    masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)
-    return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", masked)
+def _parts(url: str) -> urllib.parse.SplitResult:
+    return urllib.parse.urlsplit(masked(url))  # a password may have brackets, which an address cannot have
+
+
+def masked(url: str) -> str:
+    """The URL, with nothing else, without its password, which may have blanks."""
+    return mask_url(re.sub(r"\s", "%20", url))
+
+
+def mask_url(text: str) -> str:
+    """The text, with the passwords of URLs in it replaced by `***`, in the authority and in the query."""
+    shown = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", text)
+    return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", shown)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from hms_cache_proxy.config import Config, mask_url
-from hms_cache_proxy.config.urls import account_of, database_of
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.config.urls import account_of, database_of, masked
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.dialect import DatabaseServer
@@ -47,7 +47,7 @@ def _product(url: str) -> str:
 def _unreadable(config: Config, error: str, product: str) -> Finding:
     if product != SQLITE:
         advice = (
-            f"correct store_url ({mask_url(config.store_url)}), or allow connections from this machine"
+            f"correct store_url ({masked(config.store_url)}), or allow connections from this machine"
             " (pg_hba.conf, the account's host in MySQL, firewall)"
         )
     elif config.embedded:

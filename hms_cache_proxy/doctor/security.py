@@ -1,4 +1,4 @@
-"""The doctor's check of TLS: the files can be used, and the certificate does not expire soon."""
+"""The doctor's check of what secures connections: all files can be used, and the certificate does not expire soon."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.plurals import counted
-from hms_cache_proxy.security import http_check, tls
+from hms_cache_proxy.security import check, tls
 
 _SUBJECT = "TLS"
 SOON_DAYS = 14
@@ -15,7 +15,7 @@ SOON_DAYS = 14
 
 def look_at_security(config: Config) -> list[Finding]:
     """Nothing where no client may use TLS. ConfigError if a file cannot be used: `serve` does not start then either."""
-    http_check.check(config.security, config.http_transport)
+    check.files(config)
     clients = tls.check(config.security, config.tls)
     if clients is None:
         return []

@@ -41,10 +41,10 @@ class Database:
             self.url = make_url(url)
             self.is_sqlite = self.url.get_backend_name() == "sqlite"
             if not self.is_sqlite and self.url.get_backend_name() != "postgresql":
-                raise StoreError(f"embedded.url: SQLite or PostgreSQL, not {self.url.get_backend_name()}")
+                raise StoreError(f"metastore.url: SQLite or PostgreSQL, not {self.url.get_backend_name()}")
             self._engine = self._open()
         except (ArgumentError, ImportError) as error:
-            raise StoreError(f"embedded.url: {error}") from error
+            raise StoreError(f"metastore.url: {error}") from error
         self._writing = threading.Lock()
 
     def _open(self) -> Engine:
@@ -52,7 +52,7 @@ class Database:
         if not self.is_sqlite:
             return create_engine(self.url, pool_pre_ping=True, **options)
         if not self.url.database or self.url.database == ":memory:":
-            raise StoreError("embedded.url: SQLite needs a file: sqlite:///DIRECTORY/metastore.db")
+            raise StoreError("metastore.url: SQLite needs a file: sqlite:///DIRECTORY/metastore.db")
         Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
         from sqlalchemy.pool import QueuePool
 
@@ -70,7 +70,7 @@ class Database:
                         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(77300942)")
                     return schema.prepare(connection, warehouse=warehouse, external=external, foreign=foreign)
         except DBAPIError as error:
-            raise StoreError(f"embedded.url: {error.orig}") from error
+            raise StoreError(f"metastore.url: {error.orig}") from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -88,7 +88,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
     log.info(
         "metastore started",
         listen="{}:{}".format(*listener.getsockname()[:2]),
-        database=str(database.url),
+        database=database.url.render_as_string(),  # without its password
         new_database=made,
         methods=len(METHODS),
         warehouse=warehouse.managed,

@@ -347,7 +347,8 @@ class Dispatcher:
         context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held, depends)
         body = found.reader(context, args)
         if isinstance(body, Unfinished):
-            return Work(partial(self._go_on, call, body, snapshot.resumed, depends, snapshot.seq))
+            began = snapshot.seq, time.monotonic_ns()
+            return Work(partial(self._go_on, call, body, snapshot.resumed, depends, *began))
         return self._serve(call, body, depends, snapshot.seq)
 
     def _go_on(
@@ -357,6 +358,7 @@ class Dispatcher:
         resumed: Callable[[], AbstractContextManager[None]],
         depends: tuple[bytes, ...],
         seq: int,
+        began_ns: int,
     ) -> Decision | None:
         """The next slice of an answer, which is as of the snapshot that it began with."""
         try:
@@ -364,7 +366,10 @@ class Dispatcher:
                 next(unfinished.work)
             return None
         except StopIteration as done:
-            return self._serve(call._replace(patient=False), done.value, depends, seq)
+            served = self._serve(call._replace(patient=False), done.value, depends, seq)
+            if began_ns <= self._replies.cleared_ns:
+                self._replies.drop(call.key)
+            return served
         except Decline as declined:
             reason = declined.reason
         except LookNeeded:

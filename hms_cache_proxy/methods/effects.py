@@ -183,7 +183,7 @@ class RelayedRead(Pending):
             self.shared.routes.went(self.reason, time.monotonic_ns())
         if self.flight is not None:
             self.shared.flights.land(self.flight, body, time.monotonic_ns())
-        if body is None:
+        if body is None or self.decided_ns <= self.shared.replies.cleared_ns:
             return
         waiting = self.shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:

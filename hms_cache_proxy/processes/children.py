@@ -54,7 +54,7 @@ class Child:
         retry = Retry(BACKOFF_FIRST_S, BACKOFF_LAST_S)
         while not self._stopping.is_set():
             try:
-                ended = _how(await self._run_once(config))
+                ended = how(await self._run_once(config))
             except OSError as error:  # no process, memory or descriptor is available at the moment
                 ended = f"not started: {error}"
             if self._stopping.is_set():
@@ -97,5 +97,11 @@ class Child:
                 self._process.send_signal(signal_number)
 
 
-def _how(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+def how(code: int) -> str:
+    """How a process has ended, by its code as asyncio tells it."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:  # one of the real-time signals without a name
+        return f"signal {-code}"

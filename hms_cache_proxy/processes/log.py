@@ -50,6 +50,15 @@ QUOTED: Final = frozenset(" \t=\r\n\"'")
 """A value with one of these is written by structlog in quotes, with everything escaped."""
 
 
+class _OfLibraries(logging.Handler):
+    """What libraries (SQLAlchemy, asyncio, aiohttp) say with the standard module becomes lines like all others."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        say = log.error if record.levelno >= logging.ERROR else log.warning
+        say(record.getMessage(), logger=record.name, exc_info=record.exc_info)
+
+
 def setup(config: Config, process: str) -> None:
     """Configure structlog for this process; `process` (supervisor, worker-0, ...) is part of every line."""
     stream: Any = _Lossy(sys.stderr)
@@ -81,8 +90,7 @@ def setup(config: Config, process: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
-    # Libraries (SQLAlchemy, asyncio, aiohttp) use the standard module: same stream, warnings and errors.
-    logging.basicConfig(stream=stream, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(handlers=[_OfLibraries()], level=logging.WARNING)
 
 
 def _mask(_logger: object, _method: str, event: Event) -> Event:

@@ -42,11 +42,15 @@ class SettingsReload:
         different = list(_differences(self._config, found))
         changed = [key for key in different if may_change(key)]
         waiting = [key for key in different if key not in changed]
-        self._config = with_changes(self._config, found)
         final = paths.changed_settings(self._config)
         fresh = final.with_name(final.name + ".new")
-        fresh.write_bytes(to_json(changeable(found)))  # without secrets
-        fresh.replace(final)
+        try:
+            fresh.write_bytes(to_json(changeable(found)))  # without secrets
+            fresh.replace(final)
+        except OSError as error:  # a full disk: the files that secure connections are read again all the same
+            log.error("the changed settings cannot be kept: the old ones stay in force", error=str(error))
+            return
+        self._config = with_changes(self._config, found)
         log.info("settings read again", changed=changed)
         if waiting:
             log.warning("these settings have changed too, and need a restart", keys=waiting)

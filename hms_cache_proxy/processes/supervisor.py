@@ -225,6 +225,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
         if self._settings is not None or uses_files(self._config.security, self._config.tls):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # one that came during the start is here now
         keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [
             self._spawn(self._watch(), "watch children"),

@@ -86,7 +86,10 @@ class RecordingFile:
 
     def header(self) -> FileHeader:
         """The current header. ConfigError if this is not a recording that can be read."""
-        found = parse_header(os.pread(self._fd, HEADER_BYTES, 0))
+        try:
+            found = parse_header(os.pread(self._fd, HEADER_BYTES, 0))
+        except OSError as error:  # a directory, or a disk that fails
+            raise ConfigError(f"{self._key}: cannot read {self.path}: {error.strerror}", key=self._key) from error
         if found is None:
             raise ConfigError(f"{self._key}: {self.path} is not a recording", key=self._key)
         if found.version != VERSION:

@@ -10,6 +10,7 @@ Owner: one worker; `check` is called in several threads, each of which has its o
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +58,7 @@ class LdapDirectory:
             else:
                 name, entry = self._find(user)
             self._bind(user, entry, password)
-        except self._ldap.LDAPError as error:
+        except (self._ldap.LDAPError, ValueError) as error:  # ValueError: of the CA's file, which is read again
             raise Unchecked(f"{self._settings.url}: {why(error)}") from error
         return name
 
@@ -88,16 +89,17 @@ class LdapDirectory:
 
     def _search(self, wanted: str) -> list[tuple[str | None, dict[str, list[bytes]]]]:
         """With this thread's connection, or, if the directory has closed it meanwhile, with a new one."""
-        kept = getattr(self._threads, "searching", None)
-        if kept is not None:
-            try:
-                return self._searched(kept, wanted)
-            except self._ldap.SERVER_DOWN:
-                self._threads.searching = None
-        connection = self._connected()
-        if self._settings.bind_dn:
-            connection.simple_bind_s(self._settings.bind_dn, self._password)
-        found = self._searched(connection, wanted)
+        connection = getattr(self._threads, "searching", None)
+        self._threads.searching = None  # one that does not answer, such as one that a firewall forgot, is given up
+        found = None
+        if connection is not None:
+            with contextlib.suppress(self._ldap.SERVER_DOWN):
+                found = self._searched(connection, wanted)
+        if found is None:
+            connection = self._connected()
+            if self._settings.bind_dn:
+                connection.simple_bind_s(self._settings.bind_dn, self._password)
+            found = self._searched(connection, wanted)
         self._threads.searching = connection
         return found
 

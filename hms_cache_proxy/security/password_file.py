@@ -15,7 +15,7 @@ from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.security.passwords import WrongPassword
 
 KEY: Final = "security.password_file"
-_HASH: Final = re.compile(rb"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_HASH: Final = re.compile(rb"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")  # of a cost that bcrypt knows
 _MOST_BYTES: Final = 72  # of a password, which is all that bcrypt uses
 _NOBODY: Final = bcrypt.hashpw(b"nobody", bcrypt.gensalt(5))
 """Compared for users who are not in the file, in about the time of those who are."""

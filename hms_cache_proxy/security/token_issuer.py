@@ -102,7 +102,11 @@ class TokenIssuer:
         allowed = caller.user in (found.owner, found.renewer) or caller.user in self._administrators
         if not allowed and not self._any_may_cancel:
             raise NotAllowed(f"{caller.user} is not authorized to cancel the token of {found.owner}")
-        if not self._cancelled.add(digest(encoded), found.latest_ms, _now_ms()):
+        try:
+            added = self._cancelled.add(digest(encoded), found.latest_ms, _now_ms())
+        except OSError as error:  # a full disk
+            raise NotAllowed(f"the cancellation cannot be recorded: {error.strerror}") from error
+        if not added:
             raise NotAllowed(f"{MOST} tokens have been cancelled that have not expired: there is no room for more")
         return found
 

@@ -211,7 +211,7 @@ class Door:
         assert self._logins is not None
         try:
             await self._logins.let_in(protocol, peer, within_tls=within_tls)
-        except asyncio.CancelledError:
+        except BaseException:  # the time is over, or a bug: nobody else knows of this connection
             protocol.abort()
             raise
 

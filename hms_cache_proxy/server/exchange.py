@@ -392,7 +392,7 @@ class Exchange:
             held = state.twin.splice(held)
         held = refusal or held
         if forward.replay and held is not None and succeeded(held):
-            self.calls.remember(request.header, request.message)
+            self.calls.remember(request.header, request.message, whole=request.whole)
         if isinstance(state, Replying) or not forward.hold_bytes:
             wanted = held if held is not None and len(held) <= forward.hold_bytes else None
             forward.pending.reply_done(self._session, wanted, now_ns)

@@ -36,7 +36,7 @@ from hms_cache_proxy.wire.message import ApplicationError, Header, exception_mes
 @dataclass(frozen=True, slots=True)
 class HttpSide:
     """What the HTTP connections of a worker share. `admit`: whom a request from this address comes from; HttpError if
-    it is refused. `slow_ns`: time for a head, and between two pieces of a body."""
+    it is refused. `slow_ns`: time for a head, between two pieces of a body, and without a request that is let in."""
 
     admit: Callable[[Head, str], Admitted]
     slow_ns: int
@@ -116,10 +116,13 @@ class HttpConnection(ClientConnection):
         return isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
 
     def expire(self, now_ns: int) -> list[Command]:
-        if self._free and self._held is None and self._http_inbox.arriving:
+        if self._free and self._held is None:
             began_ns = self._head_ns or self.last_ns
-            if now_ns - began_ns > self._side.slow_ns:
+            late = now_ns - began_ns > self._side.slow_ns
+            if late and self._http_inbox.arriving:
                 self._refuse(HttpError(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time"))
+            elif late and self._sender is None:
+                self._close(Why.LIMIT, "none of its requests was let in", "handshake_timeout_s")
         return super().expire(now_ns)
 
     def _handle(self, request: Request, now_ns: int) -> None:

@@ -52,6 +52,11 @@ class Request:
     charge: Charge | None = field(default=None, compare=False)  # for the memory of a message, unless it is small
 
     @property
+    def whole(self) -> bool:
+        """Is `message` all of it?"""
+        return self.spool is None or self.spool.size == len(self.message)
+
+    @property
     def known(self) -> bool:
         """Does some Hive have this method?"""
         return self.header.name in _KNOWN

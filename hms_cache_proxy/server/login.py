@@ -1,7 +1,8 @@
 """Logins of clients with SASL: the negotiation with one client, and what it is called from then on.
 
 Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. A
-client whose login holds no longer, because its token has expired or was cancelled, is closed (`watch`).
+client whose login holds no longer, because its token has expired or was cancelled, or because a metastore is found to
+ignore users, is closed (`watch`).
 Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 
@@ -19,6 +20,7 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
 from hms_cache_proxy.server.sparing import SparingLog
@@ -33,7 +35,7 @@ _WATCHED_AT_ONCE: Final = 200  # in one turn of the loop
 
 class Logins:
     """`serve` makes the Client of one who has logged in. `limit_bytes`: of a wrapped frame; `memory`: for
-    all of them."""
+    all of them. `heeding`: whether the metastores heed users."""
 
     def __init__(
         self,
@@ -42,7 +44,9 @@ class Logins:
         metrics: WorkerMetrics,
         limit_bytes: int,
         memory: Budget | None = None,
+        heeding: Heeding | None = None,
     ) -> None:
+        self._heeding = heeding
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._serve = serve
         self._metrics = metrics
@@ -62,7 +66,7 @@ class Logins:
         negotiation, transport = Negotiation(), transport_name("sasl", over_tls=within_tls)
         try:
             login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
-            if stream.is_closing():
+            if stream.is_closing():  # its last step took a while: a Client has to begin on an open connection
                 raise ConnectionResetError("the client closed the connection during the login")
         except (OSError, WireError) as error:
             self.reports.refused(peer, transport, negotiation.mechanism, error)
@@ -73,8 +77,8 @@ class Logins:
         protection, admitted = login.protection, Admitted(who.user, negotiation.mechanism)
         self.reports.done(peer, transport, admitted, protection.layer, who.details)
         client = self._serve(admitted)
-        if who.why_over is not None:
-            self._for_a_time[client] = who.why_over
+        if who.why_over is not None or self._heeding is not None:
+            self._for_a_time[client] = partial(self._why_over, who.why_over)
         stream.open(client, protection, negotiation.rest())
 
     async def watch(self) -> None:
@@ -92,6 +96,12 @@ class Logins:
             del self._for_a_time[client]
         if why and not client.lost:
             client.end_login(why)
+
+    def _why_over(self, why_over: Callable[[], str] | None) -> str:
+        """Why a client is not served any more; empty: it is."""
+        if self._heeding is not None and self._heeding.ignoring:
+            return self._heeding.ignoring
+        return "" if why_over is None else why_over()
 
     async def _negotiate(
         self, stream: SaslStream, negotiation: Negotiation, *, within_tls: bool
@@ -112,6 +122,8 @@ class Logins:
                 stream.send(negotiation.challenge(step.payload))
                 continue
             who = mechanism.entered(login.principal)
+            if why := self._why_over(None):
+                raise LoginRefused(why)
             stream.send(negotiation.complete(step.payload))
             return login, who
 

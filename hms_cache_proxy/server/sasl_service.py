@@ -13,6 +13,7 @@ from hms_cache_proxy.config.security import passes_logins
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import TokenMechanism, offered
@@ -34,18 +35,19 @@ class SaslService:
         if self.tokens is not None:
             self.tokens.use(config.tokens, config.kerberos.auth_to_local)
 
-    def start(self, hub: Hub, reloading: Reloading) -> Logins | PassedLogins:
+    def start(self, hub: Hub, reloading: Reloading, heeding: Heeding) -> Logins | PassedLogins:
         """Let clients in from now on."""
-        logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading)
+        logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading, heeding)
         logins.reports.audit_log = hub.audit_log
         return logins
 
-    def _own_logins(self, hub: Hub, reloading: Reloading) -> Logins:
+    def _own_logins(self, hub: Hub, reloading: Reloading, heeding: Heeding) -> Logins:
         for mechanism in self._mechanisms:
             for what, kept in mechanism.files.items():
                 reloading.follow(what, kept)
         memory = hub.settings.room.budgets.memory
-        logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory)
+        told = heeding if heeding.asks else None
+        logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory, told)
         hub.keep(logins.watch, "watch tokens")
         return logins
 

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import structlog
 
@@ -35,6 +35,18 @@ Measure = Literal["calls", "misses", "seconds"]
 MEASURES: Final[tuple[Measure, ...]] = ("calls", "misses", "seconds")
 
 log = structlog.get_logger()
+
+
+class _Sample(NamedTuple):
+    """A call, without its request, which may have megabytes: only its beginning."""
+
+    label: str
+    outcome: str
+    upstream_ns: int
+    head: bytes
+    body: int
+    complete: bool
+    identity: bytes | None
 
 
 class _Lists:
@@ -70,7 +82,7 @@ class Tops:
     def __init__(self, path: Path, hits: deque[Sampled], *, users: bool) -> None:
         self._path = path
         self._hits = hits
-        self._observed: list[tuple[Observe, bytes | None]] = []
+        self._observed: list[_Sample] = []
         self._seen = 0
         self._tables = _Lists()
         self._users = _Lists() if users else None
@@ -81,7 +93,9 @@ class Tops:
         """A call that the hot path has not answered."""
         self._seen += 1
         if len(self._observed) < SAMPLES:
-            self._observed.append((observed, session.identity))
+            head, complete = head_of(observed.request)
+            what = observed.label, observed.outcome, observed.upstream_ns
+            self._observed.append(_Sample(*what, head, observed.request.header.body, complete, session.identity))
 
     async def look(self) -> None:
         """Count the samples of the last second, and write the result when it is time."""
@@ -104,17 +118,15 @@ class Tops:
     async def _count_observed(self) -> None:
         samples, self._observed = self._observed, []
         seen, self._seen = self._seen, 0
-        for number, (observed, identity) in enumerate(samples):
+        for number, sample in enumerate(samples):
             if number % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
             stands_for = seen / len(samples)
-            misses = stands_for if observed.outcome == "miss" else 0
-            seconds = stands_for * observed.upstream_ns / 1e9
-            request = observed.request
-            head, complete = head_of(request)
-            name, tables = object_of(observed.label, head, request.header.body, complete=complete)
+            misses = stands_for if sample.outcome == "miss" else 0
+            seconds = stands_for * sample.upstream_ns / 1e9
+            name, tables = object_of(sample.label, sample.head, sample.body, complete=sample.complete)
             numbers: dict[Measure, float] = {"calls": stands_for, "misses": misses, "seconds": seconds}
-            self._add(name if tables == 1 else None, identity, numbers)
+            self._add(name if tables == 1 else None, sample.identity, numbers)
 
     def _add(self, table: str | None, identity: bytes | None, numbers: Mapping[Measure, float]) -> None:
         if table is not None:

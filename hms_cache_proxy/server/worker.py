@@ -37,6 +37,7 @@ from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.line_log import LineLog
 from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
@@ -156,10 +157,11 @@ async def _serve(
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
-    http = _http_service(config, hub) if offers_http(config.security) else None
+    heeding = Heeding(config, hub)
+    http = _http_service(config, hub, heeding) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
     reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
-    logins = opened.sasl.start(hub, reloading) if opened.sasl is not None else None
+    logins = opened.sasl.start(hub, reloading, heeding) if opened.sasl is not None else None
     door = Door(config.security, secured, logins, lambda: Client(hub), metrics, over_http)
     door.audit_log = hub.audit_log
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
@@ -168,6 +170,8 @@ async def _serve(
     hub.keep(partial(_beat, hub.member), "show life")
     if http is not None:
         http.start(reloading)
+    if http is not None or logins is not None:
+        heeding.start()
     hub.keep(reloading.run, "follow files")
     hub.keep(partial(hub.sweep, _sweep_interval_s(config)), "sweep")
     prober = Prober(hub.endpoints, metrics.circuit)
@@ -220,10 +224,10 @@ def _waited(hub: Hub, by: AnsweredBy, seconds: float) -> None:
         hub.say("the peers' process has not answered: a call has waited for leases", by, seconds=f"{seconds:.1f}")
 
 
-def _http_service(config: Config, hub: Hub) -> HttpService:
+def _http_service(config: Config, hub: Hub, heeding: Heeding) -> HttpService:
     from hms_cache_proxy.server.http_service import HttpService  # needs packages that not everybody has
 
-    return HttpService(config, hub)
+    return HttpService(config, hub, heeding)
 
 
 def _sweep_interval_s(config: Config) -> float:

@@ -20,6 +20,7 @@ from hms_cache_proxy.metrics import BOUNDS
 from hms_cache_proxy.status import words
 
 MOST_REASONS = 12
+MOST_COUNTED = 1e15  # more, or less than nothing, is damage
 REMEMBERED_KEYS = 50_000  # twice what two workers with every method and outcome have
 
 
@@ -123,7 +124,7 @@ def _values(file: Path) -> list[tuple[FileKey, float]]:
         rows = [(_parsed(text), value) for text, value in stored_values(file) or ()]
     except (ValueError, LookupError, TypeError):  # a text that is no key of ours
         return []
-    return [(key, value) for key, value in rows if key is not None and value]
+    return [(key, value) for key, value in rows if key is not None and 0 < value < MOST_COUNTED]
 
 
 def _add(totals: CallTotals, key: FileKey, value: float) -> None:

@@ -58,9 +58,12 @@ class SessionCalls:
         """Can the session begin again on another connection?"""
         return not self.problem
 
-    def remember(self, header: Header, message: bytes) -> None:
+    def remember(self, header: Header, message: bytes, *, whole: bool = True) -> None:
         """Keeps a session call that succeeded. It supersedes an equal earlier one. set_ugi supersedes any other
-        set_ugi, because Hive does not answer a second one on a connection."""
+        set_ugi, because Hive does not answer a second one on a connection. Not `whole`: this is only its beginning."""
+        if not whole:
+            self.problem = "a session call is too long to be repeated on a new connection"
+            return
         kept = [entry for entry in self.messages if not _superseded(entry, header, message)] + [(header, message)]
         if len(kept) > MAX_CALLS or sum(len(entry[1]) for entry in kept) > MAX_BYTES:
             self.problem = "too many session calls to repeat them on a new connection"

@@ -83,6 +83,15 @@ def altered(cursor: int, **changed: bytes) -> Changes:
     return Changes(cursor, tables={STOCK: stock(**changed)}, touched={STOCK_TARGET})
 
 
+def test_a_reply_that_was_asked_for_before_the_rules_changed_is_not_kept(bench: Bench) -> None:
+    """Such as protection.refuse_reads: what is kept is given without asking again what is refused."""
+    leaving = leaves(bench, NAMES)
+    bench.dispatcher.forget()
+    arrives(leaving, NAMES)
+    assert not kept(bench, NAMES)
+    learned(bench, NAMES)
+
+
 @pytest.mark.parametrize("method", LISTINGS)
 def test_a_listing_outlives_changes_that_it_does_not_show(bench: Bench, method: str) -> None:
     message = LISTINGS[method]

@@ -75,6 +75,15 @@ def test_many_turns_and_then_it_is_kept(bench: Bench) -> None:
     assert isinstance(decided(bench, request("day = 'd07' and n = 7")), Serve)
 
 
+def test_what_began_before_the_rules_changed_is_not_kept(bench: Bench) -> None:
+    message = request("n = 7")
+    work = decided(bench, message)
+    bench.dispatcher.forget()
+    assert values(ended(work)[0]) and bench.hot(message) is None
+    served, _ = ended(decided(bench, message))
+    assert isinstance(served, Serve) and bench.hot(message) == served.chunks
+
+
 def test_a_commit_meanwhile_is_not_seen_and_the_answer_not_kept(bench: Bench) -> None:
     message = request("n = 7")
     work = decided(bench, message)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.mmap_dict import MmapedDict
 
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.follower.step import ResetReason
@@ -105,6 +106,18 @@ def test_totals_are_those_of_all_workers(tmp_path: Path) -> None:
     assert facts["seconds_saved"] == 0  # the metastore was not asked
     totals.upstream_calls["get_table"], totals.upstream_seconds["get_table"] = 2, 0.2
     assert totals.seconds_saved() == pytest.approx(2002 * 0.1 - totals.seconds["get_table", "hit"])
+
+
+def test_what_nobody_can_have_counted_counts_as_nothing(tmp_path: Path) -> None:
+    """It is of a damaged file. An error here would end the proxy."""
+    count(tmp_path, "worker-0")
+    file = str(tmp_path / "counter_worker-0.db")
+    for wrong in (float("inf"), float("nan"), -5.0, 1e300):
+        values = MmapedDict(file)  # type: ignore[no-untyped-call]
+        for key, *_ in list(MmapedDict.read_all_values_from_file(file)):  # type: ignore[no-untyped-call]
+            values.write_value(key, wrong, 0.0)  # type: ignore[no-untyped-call]
+        values.close()  # type: ignore[no-untyped-call]
+        assert not read_totals(tmp_path).calls
 
 
 def test_quantiles() -> None:

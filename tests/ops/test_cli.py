@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import pytest
 from hms_cache_proxy.cli.main import main
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import SOON_S
 
 NewProxy = Callable[..., Proxy]
 
@@ -113,6 +115,12 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
             "is this the proxy's `admin.listen` address (--url or",
         ),
         (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
+        (
+            ["status", "--url", "http://127.0.0.1:90x4"],
+            {},
+            1,
+            "90x4/status: no answer from a proxy: nonnumeric port: '90x4'",
+        ),
         (["doctor", "--grant-script", "--upstream", "thrift://h:1"], {}, 2, "store_url: is not set; --grant-script"),
         (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
     ],
@@ -123,6 +131,24 @@ def test_errors_are_one_line(
     done = here(*arguments, **environment)
     assert done.returncode == code
     assert words in one_line(done)
+
+
+def test_what_answers_is_no_proxy(here: Callable[..., Done]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(SOON_S)
+
+        def answer() -> None:
+            taken, _ = other.accept()
+            with taken:
+                taken.recv(1 << 16)
+                taken.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        done = here("status", "--url", f"http://127.0.0.1:{other.getsockname()[1]}")
+        answering.join()
+    assert done.returncode == 1
+    assert "no answer from a proxy: SSH-2.0-OpenSSH_9.2" in one_line(done)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from hms_cache_proxy.config import Address, Config, from_json, load, mask_url, settings, to_json
 from hms_cache_proxy.config.selection import Selection
+from hms_cache_proxy.config.urls import account_of, database_of
 from hms_cache_proxy.errors import ConfigError
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "hms-cache-proxy.toml"
@@ -59,6 +60,14 @@ WRONG = [
     ("store_url = 'oracle://u:secret@h/d'", {}, {}, "store_url", "has the scheme 'oracle'; supported are"),
     ("store_url = 'sqlite:///:memory:'", {}, {}, "store_url", "must give the path of an SQLite file"),
     ("store_url = 'sqlite:////d/f?mode=rw'", {}, {}, "store_url", "without options"),
+    ("store_url = 'postgresql://u:secret@h:54x2/d'", {}, {}, "store_url", "has a port that is not a number"),
+    ("store_url = 'mysql://secret:word/d'", {}, {}, "store_url", "has a port that is not a number"),
+    ("[metastore]\nurl = 'mysql://u:secret@h/d'", {}, {}, "metastore.url", "must be the URL of an SQLite file"),
+    ("[metastore]\nurl = 'postgresql://h:x/d'", {}, {}, "metastore.url", "has a port that is not a number"),
+    ("ready_when = 'prewarmed'\nstore = 'none'", {}, {}, "ready_when", "cannot be prewarmed with store = none"),
+    ("record_for = '8h'", {}, {}, "record_for", "has no meaning without record"),
+    ("bootstrap = 's3://b'\nstore = 'thrift'\nstore_url_file = 'x'", {}, {}, "bootstrap", "needs a store_url"),
+    ("bootstrap = 's3://b'\nstore = 'none'\nembedded = true", {}, {}, "bootstrap", "needs a store_url"),
     ("store_url = 'a'\nstore_url_file = 'b'", {}, {}, "store_url_file", "one of them"),
 ]
 
@@ -144,6 +153,20 @@ def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
 )
 def test_passwords_are_masked(url: str, masked: str) -> None:
     assert mask_url(url) == masked
+
+
+def test_passwords_in_other_urls_are_not_shown_either() -> None:
+    given = {"security.transports": "http", "http_transport.jwks": "https://proxy:geheim@issuer.example/keys"}
+    assert load(None, {}, given).shown()["http_transport"]["jwks"] == "https://proxy:***@issuer.example/keys"
+
+
+@pytest.mark.parametrize("password", ["a b", "p[w", "p]w:5", "a\tb"])
+def test_a_password_may_have_any_letter(password: str) -> None:
+    url = f"postgresql://the%20reader:{password}@h:5/d?password=x y"
+    config = load(None, {}, {"store_url": url, "metastore.url": url})
+    shown = config.shown()
+    assert shown["store_url"] == shown["metastore"]["url"] == "postgresql://the%20reader:***@h:5/d?password=***"
+    assert (account_of(url), database_of(url)) == ("the reader", "d")
 
 
 def test_the_child_gets_the_same_settings() -> None:

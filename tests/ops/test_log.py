@@ -1,7 +1,10 @@
-"""Log lines: one for each event, whatever is in it, and what happens to them when they cannot be written."""
+"""Log lines: one for each event, whatever is in it; those of libraries; what happens to them when they cannot be
+written.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -41,3 +44,30 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
         command = [sys.executable, "-c", SCRIPT]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("alive\n", 0)
+
+
+OF_LIBRARIES = """
+import logging
+from hms_cache_proxy.processes import log
+from hms_cache_proxy.config import load
+log.setup(load(cli={"log.format": "json"}), "test")
+logging.getLogger("library").warning("%s does not answer", "mysql://u:secret@h/d")
+try:
+    raise ValueError("mysql://u:secret@h/d")
+except ValueError:
+    logging.getLogger("asyncio").exception("a task failed")
+logging.getLogger("library").info("not a line")
+"""
+
+
+def test_what_libraries_say_is_json_too_without_passwords() -> None:
+    done = subprocess.run([sys.executable, "-c", OF_LIBRARIES], capture_output=True, text=True, timeout=60)
+    first, second = map(json.loads, done.stderr.splitlines())
+    assert (first["event"], first["level"], first["logger"], first["process"]) == (
+        "mysql://u:***@h/d does not answer",
+        "warning",
+        "library",
+        "test",
+    )
+    assert (second["event"], second["level"]) == ("a task failed", "error") and "Traceback" in second["exception"]
+    assert "secret" not in done.stderr

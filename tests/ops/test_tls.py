@@ -14,6 +14,7 @@ import pytest
 
 from hms_cache_proxy.config import load
 from hms_cache_proxy.doctor.security import look_at_security
+from hms_cache_proxy.errors import ConfigError
 from tests.ops.test_cli import one_line, run
 from tests.proxy import Proxy
 from tests.server.secured import over_tls
@@ -131,3 +132,9 @@ def test_the_doctor_looks_at_the_certificate(authority: Authority) -> None:
         assert found["level"] == level and words in str(found["text"])
         assert note["text"] == "clients may connect without TLS too"
     assert look_at_security(load(cli={})) == []
+
+
+def test_the_doctor_looks_at_every_file_that_serve_needs(tmp_path: Path) -> None:
+    passwords = {"transports": ["sasl"], "password_file": str(tmp_path / "none"), "passwords_without_tls": True}
+    with pytest.raises(ConfigError, match=r"security\.password_file: .*No such file"):
+        look_at_security(load(cli={"security": passwords}))

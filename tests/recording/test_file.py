@@ -142,6 +142,13 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, foreign: bytes) 
     assert path.read_bytes() == foreign
 
 
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="replay: cannot read .*: Is a directory"):
+        RecordingFile.to_read(str(tmp_path))
+    with pytest.raises(ConfigError, match="record: cannot open .*: Is a directory"):
+        begun(tmp_path)
+
+
 def test_a_recording_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r"
     begun(path)

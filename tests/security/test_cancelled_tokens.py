@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hms_cache_proxy.config.tokens import TokensSection
 from hms_cache_proxy.errors import ConfigError, WireError
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens, packed, unpacked
-from hms_cache_proxy.security.token_keys import make, read_keys
+from hms_cache_proxy.security.principals import ShortNames
+from hms_cache_proxy.security.token_issuer import Caller, NotAllowed, TokenIssuer
+from hms_cache_proxy.security.token_keys import followed_keys, make, read_keys
 from hms_cache_proxy.security.tokens import Identifier, Token, encode_number, parse_identifier, parse_token
 from tests.server import digest
 
@@ -25,6 +28,23 @@ def test_every_worker_knows(tmp_path: Path) -> None:
     assert other.add(mark(2), 100, 0) and other.add(mark(2), 100, 0)
     assert mark(2) in one and (tmp_path / "list").stat().st_size == 48
     assert (tmp_path / "list").stat().st_mode & 0o077 == 0
+
+
+def test_a_full_disk_is_an_answer(tmp_path: Path) -> None:
+    """And the token is still good."""
+    cancelled = CancelledTokens(tmp_path / "list")
+    names = ShortNames(["DEFAULT"], "R", key="rules")
+    issuer = TokenIssuer(TokensSection(), followed_keys("", tmp_path / "key"), cancelled, names)
+    alice = Caller("alice", "127.0.0.1", by_token=False)
+    text, token = issuer.issue(alice, "alice", "yarn")
+    lock = tmp_path / "list.lock"
+    lock.mkdir()  # so that nobody can write, not even root
+    with pytest.raises(NotAllowed, match="the cancellation cannot be recorded: Is a directory"):
+        issuer.cancel(alice, text)
+    lock.rmdir()
+    assert issuer.cancel(alice, text) == token
+    with pytest.raises(NotAllowed, match="has been cancelled"):
+        issuer.cancel(alice, text)
 
 
 def test_it_is_bounded(tmp_path: Path) -> None:

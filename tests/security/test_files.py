@@ -118,6 +118,10 @@ LDAP = {
         ({"security.transports": "ldap"}, "security.transports: input should be 'plain', 'tls', 'sasl', "),
         ({"security.transports": "http"}, "http_transport.jwks: is required: http is among security.transports"),
         (
+            {"security.transports": "http", "http_transport.jwks": "https://[h/keys"},
+            "http_transport.jwks: must be a file",
+        ),
+        (
             {"security.transports": "tls+http", "http_transport.jwks": "x"},
             "tls.certificate: is required: tls is among security.transports",
         ),
@@ -231,6 +235,7 @@ LDAP = {
         ),
         ({**LDAP, "security.password_file": "x"}, "security.password_file: and ldap.url cannot both be set"),
         ({**LDAP, "ldap.url": "http://h"}, "ldap.url: must be ldaps://"),
+        ({**LDAP, "ldap.url": "ldaps://[h"}, "ldap.url: must be ldaps://"),
         ({**LDAP, "ldap.url": "ldap://h"}, "ldap.start_tls: must be true, or ldap.url ldaps://"),
         ({**LDAP, "ldap.start_tls": "true"}, "ldap.start_tls: has no meaning with ldaps://"),
         ({**LDAP, "ldap.url": "ldap://localhost", "ldap.ca": "x"}, "ldap.ca: has no meaning without TLS"),
@@ -256,6 +261,14 @@ LDAP = {
             "tls.client_ca: has no meaning with tls.client_certificates = none",
         ),
         ({"tls.upstream_ca": "x"}, "tls.upstream_ca: has no meaning without tls.upstream = true"),
+        (
+            {"tls.upstream": "true", "tls.upstream_server_name": "metastore..example"},
+            "tls.upstream_server_name: no certificate can have this name",
+        ),
+        (
+            {"tls.upstream": "true", "tls.upstream_server_name": ".example"},
+            "tls.upstream_server_name: no certificate can have this name",
+        ),
         ({"tls.upstream": "true", "embedded": "true"}, "tls.upstream: has no meaning with embedded = true"),
     ],
 )

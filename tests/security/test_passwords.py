@@ -15,6 +15,7 @@ from hms_cache_proxy.errors import ConfigError, WireError
 from hms_cache_proxy.security.mechanism import LoginRefused
 from hms_cache_proxy.security.passwords import PlainLogin, Remembered, Unchecked, WrongPassword, parse_plain
 from tests.chance import chance
+from tests.testbed.fault_proxy import FaultProxy
 
 ALICE = ("alice", b"secret")
 COST = 4  # the least of bcrypt
@@ -141,6 +142,8 @@ def test_a_file(tmp_path: Path) -> None:
         ("alice:secret\n", "line 1: must be USER:HASH"),
         ("alice:$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00\n", "line 1: must be USER:HASH"),
         ("\n:$2b$04$" + "a" * 53, "line 2: must be USER:HASH"),
+        ("alice:$2b$03$" + "a" * 53, "line 1: must be USER:HASH"),
+        ("alice:$2b$32$" + "a" * 53, "line 1: must be USER:HASH"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, problem: str) -> None:
@@ -250,6 +253,34 @@ def test_the_directory_is_away_and_comes_back(slapd: Any, tmp_path: Path) -> Non
         slapd.start()
     for directory in directories:
         assert directory.check(*ALICE) == "alice"
+
+
+def test_a_connection_that_a_firewall_has_forgotten_is_given_up(slapd: Any, tmp_path: Path) -> None:
+    """Else each login in its thread would wait in vain, until the system gives the connection up."""
+    from hms_cache_proxy.security.directory import LdapDirectory
+
+    with FaultProxy("127.0.0.1", slapd.port) as firewall:
+        url = f"ldap://127.0.0.1:{firewall.port}"
+        directory = LdapDirectory(replace(sections(slapd, tmp_path)["search"], url=url, timeout_s=5))
+        assert directory.check(*ALICE) == "alice"
+        firewall.half_open()
+        with pytest.raises(Unchecked):
+            directory.check(*ALICE)
+        assert directory.check(*ALICE) == "alice"
+
+
+def test_the_authorities_are_away_and_come_back(slapd: Any, tmp_path: Path) -> None:
+    """As while the file is replaced: each connection reads it."""
+    from hms_cache_proxy.security.directory import LdapDirectory
+
+    ca, away = tmp_path / "ca", tmp_path / "away"
+    ca.write_bytes(slapd.authority.read_bytes())
+    directory = LdapDirectory(replace(sections(slapd, tmp_path)["pattern tls"], ca=str(ca)))
+    ca.rename(away)
+    with pytest.raises(Unchecked):
+        directory.check(*ALICE)
+    away.rename(ca)
+    assert directory.check(*ALICE) == "alice"
 
 
 def test_a_directory_that_is_not_trusted(slapd: Any, tmp_path: Path) -> None:

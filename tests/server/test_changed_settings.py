@@ -45,6 +45,19 @@ def test_what_may_change_reaches_the_workers(tmp_path: Path) -> None:
     assert worker.look() and seen[-1].tokens.proxy_users == () and not seen[-1].protection.read_only
 
 
+def test_a_full_disk_changes_nothing_and_the_next_signal_tries_again(tmp_path: Path) -> None:
+    config = Config(data_dir=str(tmp_path))
+    supervisor = SettingsReload(config, lambda: replace(config, protection=ProtectionSection(read_only=True)))
+    worker = FollowedSettings(config)
+    full = tmp_path / "settings.json.new"
+    full.mkdir()  # for root, too, nothing can be written there
+    supervisor.again()
+    assert not worker.look()
+    full.rmdir()
+    supervisor.again()
+    assert worker.look()
+
+
 def test_rules_of_tokens_change(tmp_path: Path) -> None:
     names = ShortNames(["DEFAULT"], "R", key="rules")
     keys = token_keys.followed_keys("", tmp_path / "key")

@@ -143,6 +143,24 @@ def test_session_calls_are_repeated_first() -> None:
     assert book.upstream(accepted) == [SendUpstream(READ)]
 
 
+def test_a_session_call_that_is_too_long_is_not_repeated_in_part() -> None:
+    """The metastore would wait for the rest of it, and the client for the metastore."""
+    book = Playbook(upstreams=1)
+    login = encode_call("set_ugi", "alice", ["g" * 1000] * 9000, seqid=1)
+    book.decider.decision = replace(RELAY, replay=True)
+    for at in range(0, len(login), 1 << 18):
+        book.received(login[at : at + (1 << 18)])
+    passed = [command.data for command in book.opened() if isinstance(command, SendUpstream)]
+    while sum(map(len, passed)) < len(login):
+        passed += [command.data for command in book.core.turn(book.now) if isinstance(command, SendUpstream)]
+    assert b"".join(passed) == login
+    book.upstream(reply_to(login))
+    book.core.upstream_lost("closed", book.now)
+    book.decider.decision = RELAY
+    close = book.received(READ)[-1]
+    assert isinstance(close, Close) and close.why is Why.SESSION
+
+
 def test_only_the_last_set_ugi_is_repeated() -> None:
     book = Playbook(upstreams=1)
     away = book.endpoints.all[0]

@@ -409,10 +409,11 @@ def test_a_header_from_trusted_addresses(tmp_path: Path) -> None:
         assert worker.logged("login refused")
 
 
-def test_a_metastore_that_ignores_users(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [b"false", b" False\n"])
+def test_a_metastore_that_ignores_users(tmp_path: Path, written: bytes) -> None:
     settings = {"authentication": "header", "trusted_addresses": ["127.0.0.0/8"]}
     with ScriptedMetastore() as metastore:
-        no = string_field(0, b"false") + STOP
+        no = string_field(0, written) + STOP
         metastore.answers["get_config_value"] = lambda message, call: iter([call.reply(no)])
         transports = {"transports": ["http"]}
         with started(tmp_path, metastore.address, security=transports, http_transport=settings) as worker:

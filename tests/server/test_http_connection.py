@@ -192,6 +192,26 @@ def test_heads_and_bodies_have_their_time() -> None:
     assert Again not in kinds(book.core.expire(book.now))
 
 
+def test_a_client_that_was_never_let_in_keeps_no_place() -> None:
+    """It could keep many, for as long as an idle client may."""
+    book = HttpBook()
+    book.received(post(b"nobody"))
+    book.now += SECOND
+    assert not book.core.expire(book.now)
+    book.received(post(b"nobody"))
+    book.now += 3 * SECOND
+    (closing,) = book.core.expire(book.now)
+    assert isinstance(closing, Close) and closing.key == "handshake_timeout_s" and book.core.closed
+    book = HttpBook()
+    book.received(post())
+    book.opened()
+    book.upstream(reply_to(naming("alice").call[1]))
+    book.upstream(REPLY)
+    book.received(post(b"nobody"))
+    book.now += 3 * SECOND
+    assert Close not in kinds(book.core.expire(book.now)), "it was let in once"
+
+
 def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
     """Requests without a body, which are refused: their heads take memory."""
     book = HttpBook()

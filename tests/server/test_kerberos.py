@@ -85,6 +85,11 @@ def place(shared: Place) -> Place:
     return shared._replace(worker=shared.worker.lent())
 
 
+def of_clients(metastore: ScriptedMetastore) -> list[str]:
+    """The calls, but for the worker's own: whether the metastore heeds users."""
+    return [call.name for _, call in metastore.calls if call.name != "get_config_value"]
+
+
 def closed(connection: RawConnection) -> bool:
     """Does the worker end it, without a word?"""
     connection.socket.settimeout(SOON_S)
@@ -102,7 +107,7 @@ def test_served(place: Place, layer: int) -> None:
     with place.connected(layer=layer) as client:
         for seqid in range(3):
             assert b"ok" in client.call(encode_call("getVersion", seqid=seqid))
-    assert [call.name for _, call in place.metastore.calls] == ["set_ugi", *["getVersion"] * 3]
+    assert of_clients(place.metastore) == ["set_ugi", *["getVersion"] * 3]
     assert place.metastore.named("set_ugi")[0].arguments == USER["alice"]
     assert place.worker.counted(done + 1, "hms_proxy_handshakes_total", transport="sasl", result="done")
     kind = {AUTH: "auth", AUTH_INT: "auth-int", AUTH_CONF: "auth-conf"}[layer]
@@ -270,7 +275,7 @@ def test_what_is_not_a_login_is_not_answered(place: Place) -> None:
     with worker.raw() as tls:
         tls.send_bytes(b"\x16\3\1\2\0\1\0\1\xfc\3\3")
         assert closed(tls)
-    assert not place.metastore.calls
+    assert not of_clients(place.metastore)
 
 
 def test_after_the_login_frames_have_to_be_as_agreed(place: Place) -> None:

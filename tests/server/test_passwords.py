@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import bcrypt
@@ -12,7 +12,7 @@ import pytest
 
 from tests.server.conftest import Worker
 from tests.server.logged_in import COMPLETE, OK, START, Refused, SaslConnection, message
-from tests.server.scripted import Call, ScriptedMetastore
+from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
 from tests.server.secured import over_tls
 from tests.testbed.certificates import Authority
 from tests.testbed.processes import SOON_S, wait_until
@@ -126,6 +126,45 @@ def test_a_client_that_leaves_before_its_login_is_done(
         assert worker.counted(1, "hms_proxy_connections")
     assert wait_until(lambda: worker.metric("hms_proxy_connections") == 0)
     assert worker.metric("hms_proxy_internal_errors_total") == 0
+
+
+def test_a_metastore_that_ignores_users(
+    scripted: ScriptedMetastore, new_worker: Callable[..., Worker], tmp_path: Path
+) -> None:
+    """Nobody is let in, as every call would be the metastore's own."""
+    no = string_field(0, b"false") + STOP
+    scripted.answers["get_config_value"] = lambda message, call: iter([call.reply(no)])
+    file = written(tmp_path / "passwords", alice="secret")
+    security = {"transports": ["plain", "sasl"], "password_file": str(file), "passwords_without_tls": True}
+    worker = new_worker(scripted.address, security=security)
+    assert worker.logged("ignores users (metastore.execute.setugi = false)")
+    with worker.raw() as connection, pytest.raises(Refused, match="ignores users"):
+        log_in(connection, "alice", "secret")
+    assert not set_ugis(scripted)
+    with worker.raw() as neighbour:
+        assert b"ok" in neighbour.call(VERSION)
+
+
+def test_a_metastore_that_begins_to_ignore_users(
+    scripted: ScriptedMetastore, new_worker: Callable[..., Worker], tmp_path: Path
+) -> None:
+    """As it is first asked after a login. Whoever has logged in is not served any more."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(message: bytes, call: Call) -> Iterator[bytes]:
+        asked.set()
+        assert go_on.wait(SOON_S)
+        yield call.reply(string_field(0, b"false") + STOP)
+
+    scripted.answers["get_config_value"] = answer
+    file = written(tmp_path / "passwords", alice="secret")
+    security = {"transports": ["sasl"], "password_file": str(file), "passwords_without_tls": True}
+    worker = new_worker(scripted.address, security=security, upstream_options={"connect_timeout_s": SOON_S})
+    assert asked.wait(SOON_S)
+    with log_in(worker.raw(), "alice", "secret") as alice:
+        assert b"ok" in alice.call(VERSION)
+        go_on.set()
+        assert alice.at_end()
 
 
 def test_passwords_of_a_directory(

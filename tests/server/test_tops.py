@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter, deque
 from pathlib import Path
 
@@ -62,6 +63,18 @@ def test_hits_misses_and_time(tmp_path: Path) -> None:
     assert found["tables"]["seconds"] == {"hive.sales.orders": 0.5, "hive.sales.visits": 0.25}
     assert found["users"]["calls"] == {"etl": 3 * SAMPLED_EVERY + 2}
     assert not hits
+
+
+def test_requests_are_not_kept(tmp_path: Path) -> None:
+    """They may have megabytes, which are free again when the call is over."""
+    counted = Tops(tmp_path / "tops-0.json", deque(), users=False)
+    message = encode_call("get_table", "sales", "orders" * 1000)
+    before = sys.getrefcount(message)
+    request = Request(header_of(message), message)
+    counted.observed(ClientSession(), Observe("get_table", "miss", "", 0, 10, request))
+    del request
+    assert sys.getrefcount(message) == before
+    asyncio.run(counted.look())
 
 
 def test_users_are_not_even_counted_unless_they_are_shown(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.http_service import HttpService
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
@@ -130,7 +131,8 @@ class Doors:
         self._config, self._hub = config, hub
         self._secured = tls.for_clients(config.tls)
         self._logins = Logins(offered(config), self._logged_in, hub.metrics, 1 << 20)
-        self._http = HttpService(config, hub)
+        self._heeding = Heeding(config, hub)
+        self._http = HttpService(config, hub, self._heeding)
 
     def _logged_in(self, login: Admitted) -> Client:
         return Client(self._hub, partial(ClientConnection, login=login))
@@ -139,6 +141,7 @@ class Doors:
         """Ask the metastore whether it heeds users."""
         settings = FollowedSettings(self._config, lambda changed: None)
         self._http.start(Reloading(page, self._hub.metrics, None, None, settings))
+        self._heeding.start()
 
     async def answers(self, place: Place, transports: tuple[str, ...]) -> dict[str, bytes | None]:
         """What each kind of client gets at a port for these."""
