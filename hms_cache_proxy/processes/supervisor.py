@@ -142,7 +142,7 @@ class Supervisor:
         self._peers = self._new_peers(sockets.peers) if sockets.peers is not None else None
         children = (self._metastore, *self._workers, self._follower, self._peers)
         self._children = [child for child in children if child is not None]
-        flusher = Flusher(config, self._page, self._fences, self._ttl)
+        self._flusher = flusher = Flusher(config, self._page, self._fences, self._ttl)
         self._keeper = self._new_keeper(self._fences, flusher.lock) if self._fences is not None else None
         self._probe = UpstreamProbe(config, starting=self._metastore is not None)
         self._view = ProxyView(
@@ -367,7 +367,7 @@ class Supervisor:
             worker.send(signal.SIGKILL)
         await asyncio.sleep(KILLED_S)
         try:
-            ttl.renew()
+            self._flusher.renew()
         except (OSError, CacheError) as error:  # a full disk: the next look tries again
             log.error("the TTL cache cannot be opened yet", error=str(error))
 

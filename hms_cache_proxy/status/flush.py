@@ -4,7 +4,8 @@ A flush is a fence that is finite from the start: once it is answered, calls abo
 metastore until a step of the follower that began later has read them. It also works for objects that the cache
 does not know, so it finds a table that was created without an event. Where the log is followed, it is as coarse
 as targets are: the flush of a partition reads its whole table. In TTL mode it invalidates only that partition
-and the lists that may contain it. Owner: threads of the supervisor; a lock lets one flush run at a time.
+and the lists that may contain it. Owner: threads of the supervisor; locks keep them apart, and from its loop, which
+opens the fences and TTL mode's cache again after damage.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Sequence
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.reader import CacheReader
@@ -24,6 +26,7 @@ from hms_cache_proxy.consistency.names import write_name
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.ttl.members import flushed
 
+STUCK_S = 3.0  # a flush of TTL mode's cache takes less than a millisecond
 WAIT_S = 5.0  # how long the answer waits for the reload; the fence stays until the reload is done
 _POLL_S = 0.005
 
@@ -38,6 +41,7 @@ class Flusher:
         self._ttl = ttl
         self.lock = threading.Lock()
         """Held while the fences are used here."""
+        self._ttl_lock = threading.Lock()
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         """Targets, ticket, and whether the reload is done. Raises CacheError if nothing is cached at all."""
@@ -48,10 +52,11 @@ class Flusher:
         which = write_name(table.encode()) if table is not None else None
         names = self._targets(owner, where, which)
         if self._ttl is not None:
+            gone: Sequence[bytes] = names
             if partition is not None and where is not None and which is not None:
-                self._ttl.invalidate(flushed((owner, where, which), partition.encode()))
-            else:
-                self._ttl.invalidate(names)
+                gone = flushed((owner, where, which), partition.encode())
+            with self._ttl_lock:
+                self._ttl.invalidate(gone)
         if self._fences is None:
             return {"targets": len(set(names)), "ticket": 0, "done": True}
         with self.lock:
@@ -62,6 +67,18 @@ class Flusher:
         while self._page[Slot.DONE_TICKET] < ticket and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         return {"targets": len(set(names)), "ticket": ticket, "done": self._page[Slot.DONE_TICKET] >= ticket}
+
+    def renew(self) -> None:
+        """Opens TTL mode's cache with a new lock file, when no flush uses it. No other process may have it open. A
+        flush that takes longer than STUCK_S waits for ever, for a writer that has died with its lock. Raises CacheError
+        or OSError."""
+        assert self._ttl is not None, "without TTL mode nothing is to be opened"
+        free = self._ttl_lock.acquire(timeout=STUCK_S)
+        try:
+            self._ttl.renew()
+        finally:
+            if free:
+                self._ttl_lock.release()
 
     def _targets(self, catalog: bytes, database: bytes | None, table: bytes | None) -> list[bytes]:
         if database is None:
