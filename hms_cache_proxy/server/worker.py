@@ -170,7 +170,9 @@ async def _serve(
         http.start(reloading)
     hub.keep(reloading.run, "follow files")
     hub.keep(partial(hub.sweep, _sweep_interval_s(config)), "sweep")
-    hub.keep(Prober(hub.endpoints, metrics.circuit).run, "probe metastores")
+    prober = Prober(hub.endpoints, metrics.circuit)
+    for endpoint in hub.endpoints.all:
+        hub.keep(partial(prober.watch, endpoint), f"probe {endpoint.uri}")
     hub.keep(partial(_flush, metrics, hub.settings.room.budgets, hub.member), "flush metrics")
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)

@@ -1,8 +1,9 @@
 """Decides whether a suspected metastore is down, by asking for its version on a new connection.
 
-Job: a task of the worker. A metastore that answers is healthy, however long a call takes there. One that refuses the
-connection, closes it, or does not answer within PROBE_S is sick, and is probed until it answers. A metastore that is
-not suspected is never probed. Must not know calls. Owner: the worker's event loop.
+Job: a task of the worker for each metastore, so that an error in one says nothing of the others. A metastore that
+answers is healthy, however long a call takes there. One that refuses the connection, closes it, or does not answer
+within PROBE_S is sick, and is probed until it answers. A metastore that is not suspected is never probed. Must not know
+calls. Owner: the worker's event loop.
 """
 
 from __future__ import annotations
@@ -37,16 +38,12 @@ class Prober:
         self._endpoints = endpoints
         self._told = told
         self._suspected = {endpoint: asyncio.Event() for endpoint in endpoints.all}
+        self._sick: set[Endpoint] = set()  # of which it has been told
         endpoints.suspect = lambda endpoint: self._suspected[endpoint].set()
 
-    async def run(self) -> None:
-        """Runs forever."""
-        async with asyncio.TaskGroup() as tasks:
-            for endpoint in self._endpoints.all:
-                tasks.create_task(self._watch(endpoint), name=f"probe {endpoint.uri}")
-
-    async def _watch(self, endpoint: Endpoint) -> None:
-        self._told(endpoint.uri, False)
+    async def watch(self, endpoint: Endpoint) -> None:
+        """Runs forever, for one metastore. If it fails, it may be called again: what is known stays known."""
+        self._told(endpoint.uri, endpoint in self._sick)
         while True:
             await self._suspected[endpoint].wait()
             await self._settle(endpoint)
@@ -55,14 +52,13 @@ class Prober:
 
     async def _settle(self, endpoint: Endpoint) -> None:
         """Probes until it answers."""
-        said = False
         while True:
             found = await probe(endpoint)
             if not found.problem:
                 break
             self._endpoints.refused(endpoint, found.problem, silent=found.silent, hangs=found.hangs)
-            if not said:
-                said = True
+            if endpoint not in self._sick:
+                self._sick.add(endpoint)
                 self._told(endpoint.uri, True)
                 log.warning(
                     "metastore is sick: calls go to another one if there is one",
@@ -72,7 +68,8 @@ class Prober:
             await asyncio.sleep(AGAIN_S)
         endpoint.heard_ns = time.monotonic_ns()
         self._endpoints.answered(endpoint)
-        if said:
+        if endpoint in self._sick:
+            self._sick.remove(endpoint)
             self._told(endpoint.uri, False)
             log.info("metastore answers again", uri=endpoint.uri)
 

@@ -137,7 +137,7 @@ def test_a_probe_tells_a_metastore_that_hangs_from_one_that_is_gone() -> None:
 def test_an_answered_probe_is_a_sign_of_life() -> None:
     async def watched(endpoints: Endpoints) -> None:
         async with asyncio.timeout(SOON_S):
-            prober = asyncio.create_task(Prober(endpoints, lambda uri, sick: None).run())
+            prober = asyncio.create_task(Prober(endpoints, lambda uri, sick: None).watch(endpoints.all[0]))
             endpoints.suspect(endpoints.all[0])
             while not endpoints.all[0].heard_ns:
                 await asyncio.sleep(0.01)
