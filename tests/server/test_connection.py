@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,7 @@ from hms_cache_proxy.server.commands import (
     Why,
 )
 from hms_cache_proxy.server.connection import PIPELINE_BYTES
+from hms_cache_proxy.server.inbox import WINDOW_BYTES
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -164,6 +166,33 @@ def test_an_unknown_oneway_call_leaves_its_connection_behind() -> None:
     book.upstream(REPLY)
     commands = book.received(unknown[:3] + b"\4" + unknown[4:])
     assert kinds(commands) == [SendUpstream, CloseUpstream, Observe]
+
+
+@pytest.mark.parametrize("name", [b"shutdown", b"shutdowm"])
+def test_a_large_oneway_call_is_sent_whole(name: bytes) -> None:
+    """A metastore reads half a message until its end comes, and the next call with it. An unknown method is sent whole,
+    too, before its connection is left behind."""
+    book = Playbook()
+    book.relaying()
+    book.upstream(REPLY)
+    size = WINDOW_BYTES + 1
+    field = struct.pack(">Bhi", 11, 1, size) + b"x" * size
+    large = encode_call("shutdown", oneway=True)[:-1].replace(b"shutdown", name) + field + b"\0"
+    commands = book.received(large)
+    told = commands + book.received(READ)
+    assert kinds(told) == [SendUpstream, Again], "the next call waits"
+    assert book.core.upstream_blocked() == [] and book.core.turn(book.now) == []
+    commands = book.core.upstream_writable(book.now)
+    while Again in kinds(commands):
+        told += commands
+        commands = book.core.turn(book.now)
+    told += commands
+    data = b"".join(one.data for one in told if isinstance(one, SendUpstream))
+    if name == b"shutdown":
+        assert kinds(commands) == [SendUpstream, Observe, SendUpstream] and data == large + READ
+    else:
+        assert kinds(commands) == [SendUpstream, CloseUpstream, Observe, OpenUpstream] and data == large
+    assert book.decider.hooks.count(("failed", True)) == 1
 
 
 def test_after_close_no_command_follows() -> None:
