@@ -9,8 +9,16 @@ Source: the Thrift binary protocol (strict), field numbers of Hive's interface.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from struct import Struct
+from struct import error as StructError
+from typing import ParamSpec, TypeVar
+
+from hms_cache_proxy.errors import StoreError
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 
 BOOL, I32, I64, STRING, STRUCT, MAP, SET, LIST = 2, 8, 10, 11, 12, 13, 14, 15
 STOP = b"\x00"
@@ -27,6 +35,20 @@ _STRING_MAP = b"\x0b\x0b"
 EMPTY_STRINGS = _STRING_LIST + _COUNT.pack(0)
 EMPTY_STRUCTS = bytes((STRUCT,)) + _COUNT.pack(0)
 EMPTY_MAP = _STRING_MAP + _COUNT.pack(0)
+
+
+def encoding(read: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """For a method that encodes what it reads: a value that its field has no room for is the database's fault, and
+    becomes a StoreError. The cache, which is read in the same step, raises the same error if it is damaged."""
+
+    @wraps(read)
+    def told(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        try:
+            return read(*args, **kwargs)
+        except StructError as error:
+            raise StoreError(f"the metastore's database has a value that a metastore cannot return: {error}") from error
+
+    return told
 
 
 def header(kind: int, number: int) -> bytes:

@@ -30,6 +30,7 @@ from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.config.urls import POSTGRES_URLS, SQLITE_URLS, store_url_problem
 from hms_cache_proxy.errors import StoreError, Unfit
+from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import (
     OF_TRANSACTIONS,
     Constraints,
@@ -357,6 +358,7 @@ class SqlSnapshot:
         rows = self._database.rows_by_ids(self._transactional.tables, wanted)
         return [(id_, database, table) for id_, database, table in rows if id_ in wanted]
 
+    @encode.encoding
     def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
         """The writes to these tables."""
         return {} if self._write_ids is None else self._write_ids.named(tables)
@@ -369,6 +371,7 @@ class SqlSnapshot:
         """(catalog, name) of every database."""
         return self._databases.names()
 
+    @encode.encoding
     def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
         """The named databases that exist."""
         return self._databases.named(names)
@@ -381,10 +384,12 @@ class SqlSnapshot:
         """The named tables that exist."""
         return {key[2]: record for key, record in self.tables_of([(catalog, database, name) for name in names]).items()}
 
+    @encode.encoding
     def tables_of(self, keys: Sequence[TableKey]) -> dict[TableKey, TableRecord]:
         """The named tables of several databases."""
         return self._tables.named(keys)
 
+    @encode.encoding
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
         """Constraints by table id."""
         return self._tables.constraints(tables)
@@ -393,6 +398,7 @@ class SqlSnapshot:
         """Number of partitions by table id."""
         return self._tables.counts(table_ids)
 
+    @encode.encoding
     def partitions(
         self,
         table: TableRecord,
@@ -406,6 +412,7 @@ class SqlSnapshot:
             return self._partitions.named(table, names, limit)
         return self._partitions.after(table, after, limit)
 
+    @encode.encoding
     def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
         """Partitions of several tables."""
         return self._partitions.of(wanted)
