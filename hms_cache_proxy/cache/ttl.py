@@ -11,8 +11,9 @@ Invariants
   entries.
 - **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
   or use the entry that is there. Nobody waits for a refresh.
-- Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load, so
-  an answer is never older than its age says.
+- Times are in ns, the same in all processes. Those of claims and holds are CLOCK_MONOTONIC: while the machine sleeps,
+  they last. An entry's age counts from the beginning of its load, on CLOCK_BOOTTIME, which goes on while the machine
+  sleeps; so an answer is never older than its age says.
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
   in batches).
 
@@ -83,7 +84,7 @@ class EntryKind(IntEnum):
 
 
 class TtlEntry(NamedTuple):
-    """An entry: the reply (`absent`: there is no such object), and when its load began."""
+    """An entry: the reply (`absent`: there is no such object), and when its load began (CLOCK_BOOTTIME)."""
 
     body: bytes
     loaded_ns: int
@@ -102,11 +103,13 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load that has begun. What it publishes is as of `seq` and `began_ns`. `claimed`: the keys that it loads;
-    `theirs`: keys that another load has claimed. `claim`: as what."""
+    """A load that has begun. What it publishes is as of `seq` and of that moment: `began_ns` on CLOCK_MONOTONIC,
+    `loaded_ns` on CLOCK_BOOTTIME. `claimed`: the keys that it loads; `theirs`: keys that another load has claimed.
+    `claim`: as what."""
 
     seq: int
     began_ns: int
+    loaded_ns: int
     claimed: tuple[bytes, ...]
     theirs: tuple[bytes, ...]
     claim: Claim
@@ -246,13 +249,15 @@ class TtlCache:
         now_ns: int,
         deadline_ns: int,
         *,
+        loaded_ns: int | None = None,
         alone: bool = False,
         latest_ns: int = FOREVER,
         refresh: bool = False,
     ) -> Load:
-        """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
-        one of them. Loads that began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody
-        waits for it; another load, but no other refresh, may take over its claims."""
+        """Begins a load of these keys, before its request is sent. `loaded_ns`: the present moment on the clock of
+        ages; None: it is that of claims. `alone`: claims nothing if another load has claimed one of them. Loads that
+        began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody waits for it; another load,
+        but no other refresh, may take over its claims."""
         started = cache(self._started)  # a file is read for each process
         claim, claims = Claim(self._pid, self._start, now_ns, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
@@ -264,7 +269,8 @@ class TtlCache:
             if alone and theirs:
                 claimed = []
             claim_all(change.txn, claims, claimed, claim)
-        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs), claim)
+        aged_ns = now_ns if loaded_ns is None else loaded_ns
+        return Load(change.seq, now_ns, aged_ns, tuple(claimed), tuple(theirs), claim)
 
     def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
@@ -344,7 +350,7 @@ class TtlCache:
             return False
         entries = self._dbs[b"entries"]
         known = change.txn.get(item.key, db=entries)
-        if known is not None and ENTRY.unpack_from(known)[1] > load.began_ns:
+        if known is not None and ENTRY.unpack_from(known)[1] > load.loaded_ns:
             return False
         change.drop(item.key)
         bound = self._bounds[item.kind]
@@ -352,7 +358,7 @@ class TtlCache:
         if item.body is None or size > bound.bytes or not bound.entries:
             return False
         flags = ABSENT if item.absent else 0
-        change.txn.put(item.key, ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
+        change.txn.put(item.key, ENTRY.pack(load.seq, load.loaded_ns, flags) + item.body, db=entries)
         change.place(item.key, item.kind, size)
         change.count(item.kind, 1, size)
         evicted = change.make_room(item.kind, bound)

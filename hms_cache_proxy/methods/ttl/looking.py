@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -35,12 +35,17 @@ HOLD_BYTES = 64 << 20
 """The longest reply that is split into objects. A longer one is relayed as it arrives, and not kept."""
 
 
+def aging_ns() -> int:
+    """The clock of ages. The other one, which stands still while the machine sleeps, is that of claims and holds."""
+    return clock_gettime_ns(CLOCK_BOOTTIME)
+
+
 class KnownKeys(NamedTuple):
     """Names of a table's partition keys, and the load that showed them."""
 
     names: tuple[bytes, ...]
     seq: int
-    began_ns: int
+    loaded_ns: int
 
 
 @dataclass(slots=True)
@@ -77,9 +82,9 @@ class TtlContext:
 
 @dataclass(slots=True)
 class RequestView:
-    """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then is
-    too old for this client. `tables`: database and name of the tables that it is about. `lists`: what entries about
-    several partitions depend on besides `depends`."""
+    """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then
+    (CLOCK_BOOTTIME) is too old for this client. `tables`: database and name of the tables that it is about. `lists`:
+    what entries about several partitions depend on besides `depends`."""
 
     shared: TtlContext
     user: bytes
@@ -105,7 +110,7 @@ class RequestView:
         policy = self.policy(kind)
         if not policy.cached:
             return [None] * len(keys)
-        now_ns = monotonic_ns()
+        now_ns = aging_ns()
         oldest, due = max(self.after_ns, now_ns - policy.ttl_s * 1e9), now_ns - policy.refresh_s * 1e9
         found: list[TtlEntry | None] = []
         with self.shared.cache.snapshot() as snapshot:
@@ -130,11 +135,11 @@ class RequestView:
         self.due = due
         return found
 
-    def is_young(self, kind: EntryKind, seq: int, began_ns: int) -> bool:
+    def is_young(self, kind: EntryKind, seq: int, loaded_ns: int) -> bool:
         """May the result of this load still be used? For results that are in no entry."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
-        return seq >= since and began_ns > max(self.after_ns, monotonic_ns() - self.policy(kind).ttl_s * 1e9)
+        return seq >= since and loaded_ns > max(self.after_ns, aging_ns() - self.policy(kind).ttl_s * 1e9)
 
     def again(self) -> RequestView:
         """The same view, for another load."""
@@ -149,10 +154,9 @@ class RequestView:
     def claim(self, keys: Sequence[bytes], *, alone: bool, latest_ns: int = FOREVER, refresh: bool = False) -> bool:
         """Begin to load these. False if another load has claimed one of them, which began no later than `latest_ns`,
         and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
-        shared = self.shared
-        load = shared.cache.begin(
-            keys, monotonic_ns(), shared.ends_ns(), alone=alone, latest_ns=latest_ns, refresh=refresh
-        )
+        shared, loaded_ns = self.shared, aging_ns()
+        times = monotonic_ns(), shared.ends_ns()
+        load = shared.cache.begin(keys, *times, loaded_ns=loaded_ns, alone=alone, latest_ns=latest_ns, refresh=refresh)
         if load.theirs and alone:
             return False
         self.load = load

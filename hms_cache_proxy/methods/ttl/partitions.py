@@ -147,12 +147,12 @@ class PartitionEntries:
         if parts is not None and load is not None:
             if len(known) > 10_000:
                 known.clear()
-            known[self.table] = KnownKeys(tuple(parts), load.seq, load.began_ns)
+            known[self.table] = KnownKeys(tuple(parts), load.seq, load.loaded_ns)
 
     def keys(self) -> tuple[bytes, ...] | None:
         """The table's partition keys, if the load that showed them is as young as an entry has to be."""
         known = self.look.shared.keys_of_tables.get(self.table)
-        if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.began_ns):
+        if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.loaded_ns):
             return known.names
         return partition_keys(self.look, self.table)
 
