@@ -151,16 +151,11 @@ class TtlSnapshot:
         """The `seq` of the last invalidation of any of these."""
         return max(self._floor, last_invalidation(self._txn, self._databases, depends, self.seq))
 
-    def invalidated_below(self, prefix: Target) -> dict[bytes, int]:
-        """The `seq` of the last invalidation of each target that begins with `prefix`, by `target_key`."""
-        found: dict[bytes, int] = {}
+    def is_any_invalidated(self, prefix: Target) -> bool:
+        """Was a target that begins with `prefix` ever invalidated?"""
         prefix = target_key(prefix)
         with self._txn.cursor(self._databases[b"invalid"]) as cursor:
-            there = cursor.set_range(prefix)
-            while there and cursor.key().startswith(prefix):
-                found[cursor.key()] = NUMBER.unpack(cursor.value())[0]
-                there = cursor.next()
-        return found
+            return bool(cursor.set_range(prefix) and cursor.key().startswith(prefix))
 
 
 class TtlCache:

@@ -6,10 +6,10 @@ not know: methods. Owner: one per request, on the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -17,7 +17,6 @@ from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of
 from hms_cache_proxy.cache.ttl_claims import FOREVER
-from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
@@ -33,6 +32,16 @@ log = structlog.get_logger()
 
 HOLD_BYTES = 64 << 20
 """The longest reply that is split into objects. A longer one is relayed as it arrives, and not kept."""
+AT_ONCE: Final = 32
+"""Partitions in one step of a request that names many: less than a millisecond."""
+CLAIMED: Final = 200
+"""Of the partitions that a request lacks: enough to find another load of the same ones."""
+
+_Item = TypeVar("_Item")
+Answer = bytes | list[bytes]
+"""A result struct; a large one in slices."""
+Wanted = tuple[Answer | None, list[bytes]]
+"""(the result, []) if the cache has all of it; else (None, keys to claim)."""
 
 
 def aging_ns() -> int:
@@ -115,9 +124,9 @@ class RequestView:
         found: list[TtlEntry | None] = []
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends if members else self._depends(kind))
-            flushed = snapshot.invalidated_below(members.prefix) if members else {}
+            flushed = members is not None and snapshot.is_any_invalidated(members.prefix)
             for number, key in enumerate(keys):
-                own = flushed.get(target_key(members.target(number)), 0) if members and flushed else 0
+                own = snapshot.invalidated((members.target(number),)) if members and flushed else 0
                 entry = snapshot.since(key, max(since, own))
                 if entry is not None and entry.loaded_ns <= oldest:
                     entry = None
@@ -228,8 +237,8 @@ class EntryBatch(Protocol):
         """The names of entries that are due for a refresh."""
         ...
 
-    def find(self) -> None:
-        """Look up the entries, and which of them are due."""
+    def find(self) -> Iterator[None]:
+        """Look up the entries, and which of them are due, in steps."""
         ...
 
     def only(self, wanted: list[bytes]) -> EntryBatch:
@@ -256,12 +265,17 @@ class Conversation(Protocol):
     look: RequestView
     kind: EntryKind
 
-    def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """(the result struct, []) if the cache has all of it; else (None, keys of what is missing)."""
-        ...
+    def wanted(self) -> Wanted:
+        """What the cache has. For requests that take one step."""
+        raise AssertionError("this is looked up in steps")
+
+    def looked_up(self) -> Generator[None, None, Wanted | None]:
+        """The same in steps; None: the request cannot be answered from objects, as its arguments show."""
+        return self.wanted()
+        yield
 
     def ask(self) -> Ask | None:
-        """The question for what is missing; None for the client's own request. After `wanted`."""
+        """The question for what is missing; None for the client's own request. After `wanted` or `looked_up`."""
         return None
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
@@ -282,6 +296,21 @@ class Conversation(Protocol):
     def batch(self) -> EntryBatch | None:
         """What is due for a refresh and can be reloaded together with entries of other requests. After `wanted`."""
         return None
+
+
+def pieces(items: Sequence[_Item], size: int = AT_ONCE) -> Iterator[Sequence[_Item]]:
+    """The items of each step."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def in_one_step(steps: Generator[None, None, _Item]) -> _Item:
+    """Their result, for who cannot wait."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: _Item = done.value
+            return found
 
 
 def says_only(request: Any, *names: str) -> bool:

@@ -1,0 +1,127 @@
+"""Requests that name many partitions are answered in slices, each a turn of the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hms_cache_proxy.methods import large
+from hms_cache_proxy.methods.decision import Decision, Forward, Wait, Work
+from hms_cache_proxy.methods.ttl import switch
+from hms_cache_proxy.methods.ttl.looking import AT_ONCE
+from hms_cache_proxy.methods.ttl.members import flushed
+from hms_cache_proxy.methods.ttl.partitions import JOINED_AT_ONCE
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, parse_header
+from tests.ttl.local import TtlBench, call
+
+COUNT = 1000
+NAMES = [b"p=%05d" % number for number in range(COUNT)]
+TABLE = {"db_name": b"d", "tbl_name": b"t"}
+STEPS = COUNT // AT_ONCE
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtlBench]:
+    with TtlBench(tmp_path_factory.mktemp("slices"), **{"ttl.ttl": "1h", "ttl.refresh_interval": "30m"}) as made:
+        made.catalog.table(b"t")
+        made.catalog.add(b"t", [name[2:] for name in NAMES])
+        made.ask(call("get_table", dbname=b"d", tbl_name=b"t"))
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step is a turn."""
+    monkeypatch.setattr(large, "SLICE_NS", 0)
+
+
+def request(name: str, body: str, **fields: Any) -> bytes:
+    """A request with one struct."""
+    method = {"partitions": "get_partitions_by_names_req", "statistics": "get_partitions_statistics_req"}[name]
+    return call(method, **{"req" if name == "partitions" else "request": spec.struct(body)(**fields)})
+
+
+QUESTIONS = {
+    "names": call("get_partitions_by_names", **TABLE, names=NAMES),
+    "backwards": call("get_partitions_by_names", **TABLE, names=NAMES[::-1]),
+    "request": request("partitions", "GetPartitionsByNamesRequest", **TABLE, names=NAMES),
+    "statistics": request(
+        "statistics", "PartitionsStatsRequest", dbName=b"d", tblName=b"t", colNames=[b"c0"], partNames=NAMES
+    ),
+    "filter": call("get_partitions_by_filter", **TABLE, filter=b"p >= '00000'", max_parts=-1),
+}
+
+
+def decoded(reply: bytes) -> Any:
+    header = parse_header(reply)
+    assert isinstance(header, Header)
+    return spec.decode(spec.result(header.name.decode()), reply, header.body)[0].success
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_hits_take_many_turns(bench: TtlBench, question: str) -> None:
+    message = QUESTIONS[question]
+    for some in (b"p=00007", b"p=00900"):
+        bench.cache.invalidate(flushed((b"hive", b"d", b"t"), some))
+    expected = decoded(bench.catalog.reply(message))
+    first, second = bench.ask(message), bench.ask(message)
+    assert (first.by, second.by) == ("miss", "hit")
+    assert decoded(first.reply) == decoded(second.reply) == expected
+    assert len(second.turns_ns) > STEPS
+    if question != "filter":  # its names are not known
+        assert len(first.turns_ns) > STEPS
+    if question != "statistics":
+        assert len(second.turns_ns) > STEPS + COUNT // JOINED_AT_ONCE
+
+
+def test_two_spellings_of_a_name_are_answered_as_a_whole(bench: TtlBench) -> None:
+    message = call("get_partitions_by_names", **TABLE, names=[*NAMES[:200], b"P=00001"])
+    asked = [bench.ask(message) for _ in range(2)]
+    assert [one.by for one in asked] == ["miss", "hit"]
+    assert asked[0].reply == asked[1].reply == bench.catalog.reply(message)
+
+
+def begun(bench: TtlBench) -> Work:
+    """A hit that takes many turns, after the first."""
+    message = QUESTIONS["names"]
+    bench.ask(message)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    assert isinstance(decision, Work)
+    return decision
+
+
+def finished(work: Work) -> Decision:
+    decision: Decision | None = work
+    while isinstance(decision, Work):
+        work = decision
+        decision = work.step() or work
+    return decision
+
+
+def test_what_is_invalidated_meanwhile_is_not_found(bench: TtlBench) -> None:
+    work = begun(bench)
+    bench.cache.invalidate(flushed((b"hive", b"d", b"t"), NAMES[-1]))
+    decision = finished(work)
+    assert isinstance(decision, Forward) and decision.reason == "not_loaded" and decision.ask is not None
+    assert NAMES[-1] in decision.ask.message and NAMES[0] not in decision.ask.message
+    decision.pending.failed(False)
+
+
+def test_nothing_is_answered_that_was_found_before_a_write_could_not_be_recorded(bench: TtlBench) -> None:
+    work = begun(bench)
+    bench.suspension.report("ttl", 1)
+    decision = finished(work)
+    bench.suspension.report("ttl", 0)
+    assert isinstance(decision, Forward) and decision.reason == "unfenced"
+
+
+def test_a_read_that_waits_after_its_slices_waits_for_either_dispatcher() -> None:
+    decision = switch.with_seen(Work(lambda: Work(lambda: Wait(1, 5))), 7)
+    found = finished(decision) if isinstance(decision, Work) else decision
+    assert found == Wait(7, 5)
