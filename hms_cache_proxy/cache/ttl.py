@@ -267,6 +267,12 @@ class TtlCache:
         aged_ns = now_ns if loaded_ns is None else loaded_ns
         return Load(change.seq, now_ns, aged_ns, tuple(claimed), tuple(theirs), claim)
 
+    def is_claimed(self, keys: Iterable[bytes], now_ns: int, latest_ns: int) -> bool:
+        """Would a load that begins now find one of these claimed by another, which began no later than `latest_ns`?"""
+        by, found = Claim(self._pid, self._start, now_ns, FOREVER, refresh=False), cache(self._started)
+        with translated(self._path), self._env.begin() as txn:
+            return any(stands(claim_of(txn, self._dbs[b"claims"], key), by, found, latest_ns) for key in keys)
+
     def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
         entries that were stored."""

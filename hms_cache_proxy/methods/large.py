@@ -40,7 +40,7 @@ def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, c
     return step() or Work(step)
 
 
-def run_slice(work: Generator[None, None, _Found]) -> _Found | None:
+def run_slice(work: Generator[object, None, _Found]) -> _Found | None:
     """Run the work for one slice; its result, which is not None, if it has ended."""
     until_ns = perf_counter_ns() + SLICE_NS
     try:

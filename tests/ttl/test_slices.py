@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy.cache.ttl import EntryKind, key_of
 from hms_cache_proxy.methods import large
 from hms_cache_proxy.methods.decision import Decision, Forward, Wait, Work
 from hms_cache_proxy.methods.ttl import switch
 from hms_cache_proxy.methods.ttl.looking import AT_ONCE
 from hms_cache_proxy.methods.ttl.members import flushed
-from hms_cache_proxy.methods.ttl.partitions import JOINED_AT_ONCE
+from hms_cache_proxy.methods.ttl.partitions import JOINED_AT_ONCE, LIST
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.ttl.local import TtlBench, call
@@ -86,42 +87,60 @@ def test_two_spellings_of_a_name_are_answered_as_a_whole(bench: TtlBench) -> Non
 
 
 def begun(bench: TtlBench) -> Work:
-    """A hit that takes many turns, after the first."""
+    """The request for all names, after the first turn."""
     message = QUESTIONS["names"]
-    bench.ask(message)
     header = parse_header(message)
     assert isinstance(header, Header)
-    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns(), patient=True)
     assert isinstance(decision, Work)
     return decision
 
 
-def finished(work: Work) -> Decision:
-    decision: Decision | None = work
+def finished(work: Work) -> tuple[Decision, int]:
+    """What is decided, and after how many turns."""
+    decision: Decision = work
+    turns = 0
     while isinstance(decision, Work):
-        work = decision
-        decision = work.step() or work
-    return decision
+        decision = decision.step() or decision
+        turns += 1
+    return decision, turns
+
+
+def test_a_read_waits_as_soon_as_another_load_brings_what_is_missing(bench: TtlBench) -> None:
+    bench.ask(QUESTIONS["names"])
+    _, turns = finished(begun(bench))
+    missing = NAMES[COUNT // 2]
+    bench.cache.invalidate(flushed((b"hive", b"d", b"t"), missing))
+    other = bench.cache.begin([key_of(EntryKind.PARTITION, b"", LIST, b"hive", b"d", b"t", missing)], 1, 1 << 62)
+    decision, until_it_waits = finished(begun(bench))
+    assert isinstance(decision, Wait) and decision.seen == bench.dispatcher.moved()
+    assert until_it_waits < turns * 3 // 4
+    bench.cache.release(other)
+    assert decision.seen != bench.dispatcher.moved()
+    decision, _ = finished(begun(bench))
+    assert isinstance(decision, Forward) and decision.ask is not None
+    decision.pending.failed(False)
 
 
 def test_what_is_invalidated_meanwhile_is_not_found(bench: TtlBench) -> None:
+    bench.ask(QUESTIONS["names"])
     work = begun(bench)
     bench.cache.invalidate(flushed((b"hive", b"d", b"t"), NAMES[-1]))
-    decision = finished(work)
+    decision, _ = finished(work)
     assert isinstance(decision, Forward) and decision.reason == "not_loaded" and decision.ask is not None
     assert NAMES[-1] in decision.ask.message and NAMES[0] not in decision.ask.message
     decision.pending.failed(False)
 
 
 def test_nothing_is_answered_that_was_found_before_a_write_could_not_be_recorded(bench: TtlBench) -> None:
+    bench.ask(QUESTIONS["names"])
     work = begun(bench)
     bench.suspension.report("ttl", 1)
-    decision = finished(work)
+    decision, _ = finished(work)
     bench.suspension.report("ttl", 0)
     assert isinstance(decision, Forward) and decision.reason == "unfenced"
 
 
 def test_a_read_that_waits_after_its_slices_waits_for_either_dispatcher() -> None:
     decision = switch.with_seen(Work(lambda: Work(lambda: Wait(1, 5))), 7)
-    found = finished(decision) if isinstance(decision, Work) else decision
-    assert found == Wait(7, 5)
+    assert isinstance(decision, Work) and finished(decision)[0] == Wait(7, 5)

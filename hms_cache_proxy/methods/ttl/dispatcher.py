@@ -220,7 +220,7 @@ class LoadingDispatcher(BaseDecider):
         def step() -> Decision | None:
             try:
                 found = run_slice(looking)
-                return None if found is None else self._answer(call, *found)
+                return found if found is None or isinstance(found, Wait) else self._answer(call, *found)
             except CacheError as error:
                 self._shared.troubled(error)
                 return Forward(label, "miss", "cache", retry=True)
@@ -229,19 +229,36 @@ class LoadingDispatcher(BaseDecider):
 
     def _looking(
         self, call: _ReadCall, look: RequestView, args: Any
-    ) -> Generator[None, None, tuple[int, Conversation, Wanted]]:
-        """Before the look, a number that changes with each load that ends; the conversation; what it has found."""
-        header, label, seen = call.header, call.plan.method.name, self._cache.moved()
+    ) -> Generator[None, None, tuple[Conversation, Wanted] | Wait]:
+        """The conversation, and what it has found; or a Wait, as soon as another load is known to bring what is
+        missing."""
+        header, label = call.header, call.plan.method.name
         arguments = call.message[header.body :]
         make = OBJECTS.get(label)
         made = make(look, header, args, arguments) if make is not None else None
-        found = (yield from made.looked_up()) if made is not None else None
+        steps = made.looked_up() if made is not None else None
+        found = None
+        while steps is not None:
+            try:
+                missing = next(steps)
+            except StopIteration as done:
+                found = done.value
+                break
+            if missing and call.patient and (wait := self._wait(call, missing)) is not None:
+                return wait
+            yield
         if made is None or found is None:
             made = Whole(look.again(), label, arguments, call.kind)
             found = made.wanted()
-        return seen, made, found
+        return made, found
 
-    def _answer(self, call: _ReadCall, seen: int, conversation: Conversation, found: Wanted) -> Serve | Forward | Wait:
+    def _wait(self, call: _ReadCall, missing: list[bytes]) -> Wait | None:
+        """A Wait if another load has claimed one of these; its `seen` is from before that was asked."""
+        seen, latest_ns = self._cache.moved(), call.arrived_ns + SHARED_NS
+        claimed = self._cache.is_claimed(missing, monotonic_ns(), latest_ns)
+        return Wait(seen, call.arrived_ns + self._shared.request_time_ns) if claimed else None
+
+    def _answer(self, call: _ReadCall, conversation: Conversation, found: Wanted) -> Serve | Forward | Wait:
         header, (body, missing) = call.header, found
         label, kind, look = header.name.decode(), conversation.kind, conversation.look
         if self._suspension.active:
@@ -255,6 +272,7 @@ class LoadingDispatcher(BaseDecider):
                 return Serve(head + body, label)
             body[0] = head + body[0]
             return Serve(body[0] if len(body) == 1 else iter(body), label)
+        seen = self._cache.moved()
         if not look.claim(missing, alone=call.patient, latest_ns=call.arrived_ns + SHARED_NS):
             return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")

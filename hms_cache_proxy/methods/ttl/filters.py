@@ -11,7 +11,7 @@ full-ACID and insert-only tables (hms_cache_proxy/store/README.md), and requests
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hms_cache_proxy.cache.ttl import EntryKind
@@ -29,7 +29,7 @@ from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
 from ..reply_contents import returned_at, whole_header
-from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, Wanted, in_one_step, pieces, question
+from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, Steps, Wanted, in_one_step, pieces, question
 from .partitions import ASKED_AT_ONCE, PartitionEntries, PartitionsByNames, by_values, joined, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
@@ -74,7 +74,7 @@ class ByFilter(Conversation):
         self._due: list[bytes] = []
         self._given_up = False
 
-    def looked_up(self) -> Generator[None, None, Wanted | None]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what to ask for next: the names, then partitions."""
         found = self.look.get(self._names_kind, [self._names_key])[0]
         if found is None:
@@ -143,13 +143,13 @@ class ByFilter(Conversation):
     def _publish_names(self, names: list[bytes]) -> None:
         self.look.publish([self.look.item(self._names_kind, self._names_key, b"\0".join(names))])
 
-    def _from_names(self) -> Generator[None, None, Wanted]:
+    def _from_names(self) -> Steps[Wanted]:
         assert self._names is not None
         self._selected = selected = list[bytes]()
         try:
             for some in pieces(self._names):
                 selected.extend(name for name in some if self._is_selected(name))
-                yield
+                yield None
         except Unsure:
             self._given_up = True
             return self._whole.wanted()

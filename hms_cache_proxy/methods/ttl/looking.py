@@ -42,6 +42,8 @@ Answer = bytes | list[bytes]
 """A result struct; a large one in slices."""
 Wanted = tuple[Answer | None, list[bytes]]
 """(the result, []) if the cache has all of it; else (None, keys to claim)."""
+Steps = Generator[list[bytes] | None, None, _Item]
+"""Work in steps. One yields keys to claim as soon as it is known that something is missing."""
 
 
 def aging_ns() -> int:
@@ -237,7 +239,7 @@ class EntryBatch(Protocol):
         """The names of entries that are due for a refresh."""
         ...
 
-    def find(self) -> Iterator[None]:
+    def find(self) -> Iterator[object]:
         """Look up the entries, and which of them are due, in steps."""
         ...
 
@@ -269,7 +271,7 @@ class Conversation(Protocol):
         """What the cache has. For requests that take one step."""
         raise AssertionError("this is looked up in steps")
 
-    def looked_up(self) -> Generator[None, None, Wanted | None]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The same in steps; None: the request cannot be answered from objects, as its arguments show."""
         return self.wanted()
         yield
@@ -303,7 +305,7 @@ def pieces(items: Sequence[_Item], size: int = AT_ONCE) -> Iterator[Sequence[_It
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def in_one_step(steps: Generator[None, None, _Item]) -> _Item:
+def in_one_step(steps: Steps[_Item]) -> _Item:
     """Their result, for who cannot wait."""
     while True:
         try:

@@ -12,7 +12,7 @@ A partition in a reply is recognized by its values, which are known from the req
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from random import random
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from .looking import (
     DueEntry,
     KnownKeys,
     RequestView,
+    Steps,
     Wanted,
     pieces,
     question,
@@ -94,20 +95,20 @@ def _shown(method: str, reply: bytes, prefix: str) -> Any:
     return spec.decode(projection, reply, whole_header(reply).body)[0].success
 
 
-def joined(known: dict[bytes, bytes], *, wrapped: bool) -> Generator[None, None, list[bytes]]:
+def joined(known: dict[bytes, bytes], *, wrapped: bool) -> Steps[list[bytes]]:
     """The result of these partitions in order of their names, in slices; made in steps."""
     before, after = around_structs(len(known), wrapped=wrapped)
     runs = []
     for some in pieces(list(known), JOINED_AT_ONCE):
         runs.append(sorted(some))
-        yield
+        yield None
     slices, part = [], [before]
     for name in merge(*runs):
         part.append(known[name])
         if len(part) == JOINED_AT_ONCE:
             slices.append(b"".join(part))
             part = []
-            yield
+            yield None
     return [*slices, b"".join((*part, after))]
 
 
@@ -152,11 +153,11 @@ class PartitionEntries:
                 plain[number] = found
         return plain
 
-    def find(self, wanted: list[bytes]) -> Generator[None, None, FoundEntries]:
+    def find(self, wanted: list[bytes]) -> Steps[FoundEntries]:
         """Entries of partitions as lists show them, in steps."""
         found, due = FoundEntries({}, [], []), self.look.due
         for some in pieces(wanted):
-            before = len(due)
+            before, lacked = len(due), bool(found.missing)
             for name, entry in zip(some, self.get(LIST, some), strict=True):
                 if entry is None:
                     found.missing.append(name)
@@ -164,7 +165,7 @@ class PartitionEntries:
                     found.known[name] = entry.body
             if len(due) > before:
                 found.due.extend(n for n in some if self.key(PLAIN, n) in due or self.key(LIST, n) in due)
-            yield
+            yield None if lacked else self.claims(found.missing)
         return found
 
     def claims(self, missing: list[bytes]) -> list[bytes]:
@@ -243,13 +244,13 @@ class PartitionsByNames(Conversation):
         self._due = due or []
         self._compared: dict[bytes, bytes] = {}
 
-    def looked_up(self) -> Generator[None, None, Wanted | None]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what is missing. Two spellings of one name are not answered from objects: at most
         one of them is the name of a partition."""
         values: set[tuple[bytes, ...]] = set()
         for some in pieces(self._names):
             values.update(by_values(some))
-            yield
+            yield None
         if len(values) != len(self._names):
             return None
         self._known, self._missing, self._due = yield from self._entries.find(self._names)
@@ -292,7 +293,7 @@ class PartitionsByNames(Conversation):
         """The names by their keys."""
         return {self.key(LIST, name): name for name in self._names}
 
-    def find(self) -> Iterator[None]:
+    def find(self) -> Iterator[object]:
         """Look up the entries, and which of them are due, in steps."""
         self._due = (yield from self._entries.find(self._names)).due
 

@@ -7,7 +7,7 @@ too. Must not know: ages, claims. Owner: one per request.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from struct import Struct as Packer
 from typing import Any
 
@@ -21,7 +21,7 @@ from hms_cache_proxy.wire.spec import TType
 from ..decision import Ask
 from ..readers.base import success_struct
 from ..reply_contents import returned_at
-from .looking import CLAIMED, Conversation, DueEntry, RequestView, Wanted, pieces, question, says_only
+from .looking import CLAIMED, Conversation, DueEntry, RequestView, Steps, Wanted, pieces, question, says_only
 from .members import Members, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
@@ -50,12 +50,13 @@ class StatisticsOfPartitions(Conversation):
     def _key(self, name: bytes) -> bytes:
         return self.look.key(self.kind, *self._of, name)
 
-    def looked_up(self) -> Generator[None, None, Wanted | None]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what is missing."""
         yield from self.find()
-        if self._missing:
-            return None, [self._key(name) for name in self._missing[:CLAIMED]]
-        return self._result(), []
+        return (None, self._claims()) if self._missing else (self._result(), [])
+
+    def _claims(self) -> list[bytes]:
+        return [self._key(name) for name in self._missing[:CLAIMED]]
 
     def ask(self) -> Ask | None:
         """A question for the missing partitions."""
@@ -79,11 +80,11 @@ class StatisticsOfPartitions(Conversation):
         """Nothing by itself."""
         return iter(())
 
-    def find(self) -> Iterator[None]:
+    def find(self) -> Iterator[list[bytes] | None]:
         """Look up the entries, and which of them are due, in steps."""
         self._known, self._missing, self._due = {}, [], []
         for some in pieces(self._names):
-            keys = [self._key(name) for name in some]
+            keys, lacked = [self._key(name) for name in some], bool(self._missing)
             found = self.look.get(self.kind, keys, Members(self._table, some))
             for name, key, entry in zip(some, keys, found, strict=True):
                 if entry is None:
@@ -92,7 +93,7 @@ class StatisticsOfPartitions(Conversation):
                     self._known[name] = entry.body
                     if key in self.look.due:
                         self._due.append(name)
-            yield
+            yield None if lacked else self._claims()
 
     def due_names(self) -> list[bytes]:
         """The names whose entries are due for a refresh."""
