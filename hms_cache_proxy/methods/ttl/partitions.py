@@ -247,13 +247,13 @@ class PartitionsByNames(Conversation):
     def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what is missing. Two spellings of one name are not answered from objects: at most
         one of them is the name of a partition."""
+        self._known, self._missing, self._due = yield from self._entries.find(self._names)
         values: set[tuple[bytes, ...]] = set()
         for some in pieces(self._names):
             values.update(by_values(some))
             yield None
         if len(values) != len(self._names):
             return None
-        self._known, self._missing, self._due = yield from self._entries.find(self._names)
         if not self._missing and self._names and self._entries.is_to_be_compared():
             self._compared, self._known, self._missing = self._known, {}, self._names
         if self._missing:
