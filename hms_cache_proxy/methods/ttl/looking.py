@@ -306,7 +306,7 @@ def pieces(items: Sequence[_Item], size: int = AT_ONCE) -> Iterator[Sequence[_It
 
 
 def in_one_step(steps: Steps[_Item]) -> _Item:
-    """Their result, for who cannot wait."""
+    """Their result, for callers that must have it at once."""
     while True:
         try:
             next(steps)
