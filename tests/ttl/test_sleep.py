@@ -8,15 +8,16 @@ import pytest
 
 from hms_cache_proxy.wire import spec
 from tests.testbed.slept import after_sleep
-from tests.ttl.local import TtlBench, call
+from tests.ttl.bench import call
+from tests.ttl.local import answering
 
-GET = call("get_table", dbname=b"d", tbl_name=b"t")
+_, GET = call("get_table", dbname=b"d", tbl_name=b"t")
 AGAIN = """
 import sys
 from pathlib import Path
-from tests.ttl.local import TtlBench
+from tests.ttl.local import answering
 from tests.ttl.test_sleep import GET, lock
-with TtlBench(Path(sys.argv[1]), **{"ttl.ttl": "1h"}) as bench:
+with answering(Path(sys.argv[1])) as bench:
     print(*(bench.ask(one).by for one in (GET, GET, lock(), GET, GET)))
 """
 
@@ -25,12 +26,13 @@ def lock() -> bytes:
     """A shared one, for which the cache stays as it is: only its holder is shown what was loaded later."""
     kinds, levels = spec.enum("LockType"), spec.enum("LockLevel")
     part = spec.struct("LockComponent")(type=kinds["SHARED_READ"], level=levels["TABLE"], dbname=b"d", tablename=b"t")
-    return call("lock", rqst=spec.struct("LockRequest")(component=[part], user=b"u", hostname=b"h"))
+    _, message = call("lock", rqst=spec.struct("LockRequest")(component=[part], user=b"u", hostname=b"h"))
+    return message
 
 
 @pytest.mark.parametrize(("slept_s", "first"), [(0, "hit"), (600, "hit"), (7200, "miss")])
-def test_entries_age_while_the_machine_sleeps(tmp_path: Path, slept_s: int, first: str) -> None:
-    with TtlBench(tmp_path, **{"ttl.ttl": "1h"}) as bench:
+def test_entries_of_an_hour_age_while_the_machine_sleeps(tmp_path: Path, slept_s: int, first: str) -> None:
+    with answering(tmp_path) as bench:
         bench.catalog.table(b"t")
         assert [bench.ask(GET).by for _ in range(2)] == ["miss", "hit"]
     assert after_sleep(slept_s, AGAIN, str(tmp_path)).split() == [first, "hit", "relay", "miss", "hit"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ from hms_cache_proxy.methods.ttl.members import flushed
 from hms_cache_proxy.methods.ttl.partitions import JOINED_AT_ONCE, LIST
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
-from tests.ttl.local import TtlBench, call
+from tests.ttl.bench import call
+from tests.ttl.local import LocalTtl, answering
 
 COUNT = 1000
 NAMES = [b"p=%05d" % number for number in range(COUNT)]
@@ -26,11 +26,11 @@ STEPS = COUNT // AT_ONCE
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtlBench]:
-    with TtlBench(tmp_path_factory.mktemp("slices"), **{"ttl.ttl": "1h", "ttl.refresh_interval": "30m"}) as made:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTtl]:
+    with answering(tmp_path_factory.mktemp("slices")) as made:
         made.catalog.table(b"t")
         made.catalog.add(b"t", [name[2:] for name in NAMES])
-        made.ask(call("get_table", dbname=b"d", tbl_name=b"t"))
+        made.ask(message("get_table", dbname=b"d", tbl_name=b"t"))
         yield made
 
 
@@ -40,20 +40,18 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "SLICE_NS", 0)
 
 
-def request(name: str, body: str, **fields: Any) -> bytes:
-    """A request with one struct."""
-    method = {"partitions": "get_partitions_by_names_req", "statistics": "get_partitions_statistics_req"}[name]
-    return call(method, **{"req" if name == "partitions" else "request": spec.struct(body)(**fields)})
+def message(method: str, **arguments: Any) -> bytes:
+    return call(method, **arguments)[1]
 
 
+BY_NAMES = spec.struct("GetPartitionsByNamesRequest")(**TABLE, names=NAMES)
+STATISTICS = spec.struct("PartitionsStatsRequest")(dbName=b"d", tblName=b"t", colNames=[b"c0"], partNames=NAMES)
 QUESTIONS = {
-    "names": call("get_partitions_by_names", **TABLE, names=NAMES),
-    "backwards": call("get_partitions_by_names", **TABLE, names=NAMES[::-1]),
-    "request": request("partitions", "GetPartitionsByNamesRequest", **TABLE, names=NAMES),
-    "statistics": request(
-        "statistics", "PartitionsStatsRequest", dbName=b"d", tblName=b"t", colNames=[b"c0"], partNames=NAMES
-    ),
-    "filter": call("get_partitions_by_filter", **TABLE, filter=b"p >= '00000'", max_parts=-1),
+    "names": message("get_partitions_by_names", **TABLE, names=NAMES),
+    "backwards": message("get_partitions_by_names", **TABLE, names=NAMES[::-1]),
+    "request": message("get_partitions_by_names_req", req=BY_NAMES),
+    "statistics": message("get_partitions_statistics_req", request=STATISTICS),
+    "filter": message("get_partitions_by_filter", **TABLE, filter=b"p >= '00000'", max_parts=-1),
 }
 
 
@@ -64,12 +62,12 @@ def decoded(reply: bytes) -> Any:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_hits_take_many_turns(bench: TtlBench, question: str) -> None:
-    message = QUESTIONS[question]
+def test_hits_take_many_turns(bench: LocalTtl, question: str) -> None:
+    asked = QUESTIONS[question]
     for some in (b"p=00007", b"p=00900"):
         bench.cache.invalidate(flushed((b"hive", b"d", b"t"), some))
-    expected = decoded(bench.catalog.reply(message))
-    first, second = bench.ask(message), bench.ask(message)
+    expected = decoded(bench.catalog.reply(asked))
+    first, second = bench.ask(asked), bench.ask(asked)
     assert (first.by, second.by) == ("miss", "hit")
     assert decoded(first.reply) == decoded(second.reply) == expected
     assert len(second.turns_ns) > STEPS
@@ -79,19 +77,16 @@ def test_hits_take_many_turns(bench: TtlBench, question: str) -> None:
         assert len(second.turns_ns) > STEPS + COUNT // JOINED_AT_ONCE
 
 
-def test_two_spellings_of_a_name_are_answered_as_a_whole(bench: TtlBench) -> None:
-    message = call("get_partitions_by_names", **TABLE, names=[*NAMES[:200], b"P=00001"])
-    asked = [bench.ask(message) for _ in range(2)]
-    assert [one.by for one in asked] == ["miss", "hit"]
-    assert asked[0].reply == asked[1].reply == bench.catalog.reply(message)
+def test_two_spellings_of_a_name_are_answered_as_a_whole(bench: LocalTtl) -> None:
+    twice = message("get_partitions_by_names", **TABLE, names=[*NAMES[:200], b"P=00001"])
+    first, second = bench.ask(twice), bench.ask(twice)
+    assert (first.by, second.by) == ("miss", "hit")
+    assert first.reply == second.reply == bench.catalog.reply(twice)
 
 
-def begun(bench: TtlBench) -> Work:
+def begun(bench: LocalTtl) -> Work:
     """The request for all names, after the first turn."""
-    message = QUESTIONS["names"]
-    header = parse_header(message)
-    assert isinstance(header, Header)
-    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns(), patient=True)
+    decision = bench.begin(QUESTIONS["names"])
     assert isinstance(decision, Work)
     return decision
 
@@ -106,7 +101,7 @@ def finished(work: Work) -> tuple[Decision, int]:
     return decision, turns
 
 
-def test_a_read_waits_as_soon_as_another_load_brings_what_is_missing(bench: TtlBench) -> None:
+def test_a_read_waits_as_soon_as_another_load_brings_what_is_missing(bench: LocalTtl) -> None:
     bench.ask(QUESTIONS["names"])
     _, turns = finished(begun(bench))
     missing = NAMES[COUNT // 2]
@@ -122,7 +117,7 @@ def test_a_read_waits_as_soon_as_another_load_brings_what_is_missing(bench: TtlB
     decision.pending.failed(False)
 
 
-def test_what_is_invalidated_meanwhile_is_not_found(bench: TtlBench) -> None:
+def test_what_is_invalidated_meanwhile_is_not_found(bench: LocalTtl) -> None:
     bench.ask(QUESTIONS["names"])
     work = begun(bench)
     bench.cache.invalidate(flushed((b"hive", b"d", b"t"), NAMES[-1]))
@@ -132,7 +127,7 @@ def test_what_is_invalidated_meanwhile_is_not_found(bench: TtlBench) -> None:
     decision.pending.failed(False)
 
 
-def test_nothing_is_answered_that_was_found_before_a_write_could_not_be_recorded(bench: TtlBench) -> None:
+def test_nothing_is_answered_that_was_found_before_a_write_could_not_be_recorded(bench: LocalTtl) -> None:
     bench.ask(QUESTIONS["names"])
     work = begun(bench)
     bench.suspension.report("ttl", 1)
