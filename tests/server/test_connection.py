@@ -14,6 +14,7 @@ from hms_cache_proxy.server.commands import (
     Await,
     Close,
     CloseUpstream,
+    Command,
     Observe,
     OpenUpstream,
     Send,
@@ -178,8 +179,10 @@ def test_a_large_oneway_call_is_sent_whole(name: bytes) -> None:
     size = WINDOW_BYTES + 1
     field = struct.pack(">Bhi", 11, 1, size) + b"x" * size
     large = encode_call("shutdown", oneway=True)[:-1].replace(b"shutdown", name) + field + b"\0"
-    commands = book.received(large)
-    told = commands + book.received(READ)
+    told: list[Command] = []
+    for at in range(0, len(large), 1 << 16):
+        told += book.received(large[at : at + (1 << 16)])
+    told += book.received(READ)
     assert kinds(told) == [SendUpstream, Again], "the next call waits"
     assert book.core.upstream_blocked() == [] and book.core.turn(book.now) == []
     commands = book.core.upstream_writable(book.now)
