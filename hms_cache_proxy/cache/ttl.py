@@ -244,15 +244,13 @@ class TtlCache:
         now_ns: int,
         deadline_ns: int,
         *,
-        loaded_ns: int | None = None,
         alone: bool = False,
         latest_ns: int = FOREVER,
         refresh: bool = False,
     ) -> Load:
-        """Begins a load of these keys, before its request is sent. `loaded_ns`: the present moment on the clock of
-        ages; None: it is that of claims. `alone`: claims nothing if another load has claimed one of them. Loads that
-        began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody waits for it; another load,
-        but no other refresh, may take over its claims."""
+        """Begins a load of these keys, before its request is sent. The caller gives it `loaded_ns`. `alone`: claims
+        nothing if another load has claimed one of them. Loads that began after `latest_ns` do not count: their claims
+        are taken over. `refresh`: nobody waits for it; another load, but no other refresh, may take over its claims."""
         started = cache(self._started)  # a file is read for each process
         claim, claims = Claim(self._pid, self._start, now_ns, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
@@ -264,8 +262,7 @@ class TtlCache:
             if alone and theirs:
                 claimed = []
             claim_all(change.txn, claims, claimed, claim)
-        aged_ns = now_ns if loaded_ns is None else loaded_ns
-        return Load(change.seq, now_ns, aged_ns, tuple(claimed), tuple(theirs), claim)
+        return Load(change.seq, now_ns, now_ns, tuple(claimed), tuple(theirs), claim)
 
     def is_claimed(self, keys: Iterable[bytes], now_ns: int, latest_ns: int) -> bool:
         """Would a load that begins now find one of these claimed by another, which began no later than `latest_ns`?"""

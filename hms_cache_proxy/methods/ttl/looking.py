@@ -40,9 +40,9 @@ CLAIMED: Final = 200
 """Of the partitions that a request lacks: enough to find another load of the same ones."""
 
 _Item = TypeVar("_Item")
-Answer = bytes | list[bytes]
+ReplyBody = bytes | list[bytes]
 """A result struct; a large one in slices."""
-Wanted = tuple[Answer | None, list[bytes]]
+Wanted = tuple[ReplyBody | None, list[bytes]]
 """(the result, []) if the cache has all of it; else (None, keys to claim)."""
 Steps = Generator[list[bytes] | None, None, _Item]
 """Work in steps. One yields keys to claim as soon as it is known that something is missing."""
@@ -170,10 +170,10 @@ class RequestView:
         and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
         shared, loaded_ns = self.shared, aging_ns()
         times = monotonic_ns(), shared.ends_ns()
-        load = shared.cache.begin(keys, *times, loaded_ns=loaded_ns, alone=alone, latest_ns=latest_ns, refresh=refresh)
+        load = shared.cache.begin(keys, *times, alone=alone, latest_ns=latest_ns, refresh=refresh)
         if load.theirs and alone:
             return False
-        self.load = load
+        self.load = replace(load, loaded_ns=loaded_ns)
         return True
 
     def publish(self, items: Sequence[NewEntry]) -> None:
