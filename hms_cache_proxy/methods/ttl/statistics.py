@@ -21,19 +21,7 @@ from hms_cache_proxy.wire.spec import TType
 from ..decision import Ask
 from ..readers.base import success_struct
 from ..reply_contents import returned_at
-from .looking import (
-    AT_ONCE,
-    CLAIMED,
-    Conversation,
-    DueEntry,
-    RequestView,
-    Steps,
-    Wanted,
-    in_one_step,
-    pieces,
-    question,
-    says_only,
-)
+from .looking import CLAIMED, Conversation, DueEntry, RequestView, Steps, Wanted, pieces, question, says_only
 from .members import Members, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
@@ -122,25 +110,25 @@ class StatisticsOfPartitions(Conversation):
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """Take the missing partitions and return the whole result."""
-        found = None if reply is None else in_one_step(_by_name(reply))
-        if reply is None or found is None:
+        found = None if reply is None else _by_name(reply)
+        if found is None:
             self.look.release()
             return None
-        self._known.update((name, found.get(name, b"")) for name in self._missing)
-        self.look.shared.learner.add(self.look.publishing(self._items(found, self._missing)), len(reply))
+        self._publish(found, len(reply or b""))
         return self._result()
 
     def learn(self, reply: bytes) -> None:
         """Take the reply to the client's own request."""
-        self.look.shared.learner.add(self._learning(reply), len(reply))
+        found = _by_name(reply)
+        if found is None:
+            keys = [self._key(name) for name in self._missing]
+            self.look.refused(self.kind, "get_partitions_statistics_req", reply, keys)
+        else:
+            self._publish(found, len(reply))
 
-    def _learning(self, reply: bytes) -> Steps[bool]:
-        found = yield from _by_name(reply)
-        if found is not None:
-            return (yield from self.look.publishing(self._items(found, self._missing)))
-        keys = [self._key(name) for name in self._missing]
-        self.look.refused(self.kind, "get_partitions_statistics_req", reply, keys)
-        return True
+    def _publish(self, found: dict[bytes, bytes], size: int) -> None:
+        self._known.update((name, found.get(name, b"")) for name in self._missing)
+        self.look.shared.learner.add(self.look.publishing(self._items(found, self._missing)), size)
 
     def _items(self, found: dict[bytes, bytes], missing: list[bytes]) -> Iterator[NewEntry]:
         for name in missing:
@@ -167,8 +155,8 @@ def of_partitions(look: RequestView, header: Header, args: Any, arguments: bytes
     return StatisticsOfPartitions(look, header, (catalog.lower(), database, table), args)
 
 
-def _by_name(reply: bytes) -> Steps[dict[bytes, bytes] | None]:
-    """The encoded values of the map in a reply, by partition, in steps; None if the reply is not exactly such a map."""
+def _by_name(reply: bytes) -> dict[bytes, bytes] | None:
+    """The encoded values of the map in a reply, by partition; None if the reply is not exactly such a map."""
     span = returned_at(reply, wrapped=True)
     if span is None:
         return None
@@ -176,9 +164,7 @@ def _by_name(reply: bytes) -> Steps[dict[bytes, bytes] | None]:
     _, _, count = _MAP.unpack_from(reply, at)
     at += _MAP.size
     found: dict[bytes, bytes] = {}
-    for number in range(count):
-        if number % AT_ONCE == 0:
-            yield None
+    for _ in range(count):
         end = at + _LENGTH.size + _LENGTH.unpack_from(reply, at)[0]
         value = end_of_value(reply, end, TType.LIST)
         found[reply[at + _LENGTH.size : end]] = reply[end:value]
