@@ -270,16 +270,15 @@ class TtlCache:
         with translated(self._path), self._env.begin() as txn:
             return any(stands(claim_of(txn, self._dbs[b"claims"], key), by, found, latest_ns) for key in keys)
 
-    def publish(self, load: Load, items: Iterable[NewEntry], *, last: bool = True) -> int:
+    def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
-        entries that were stored. `last`: the load ends."""
+        entries that were stored."""
         put = 0
         with self._change() as change:
             for item in items:
                 if not is_held(change.txn, self._dbs[b"holds"], item.depends, load.began_ns):
                     put += self._put(change, load, item)
-            if last:
-                end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
+            end_claims(change.txn, self._dbs[b"claims"], load.claimed, load.claim)
         return put
 
     def release(self, load: Load) -> None:

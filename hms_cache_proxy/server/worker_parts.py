@@ -122,14 +122,11 @@ class OpenedTtl:
         self.by_time: Callable[[], bool] = lambda: True  # is TTL mode in charge?
         self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
         self.dispatcher.bound_floors(memory)
-        self._replied = asyncio.Event()
-        self.dispatcher.learner.wake = self._replied.set
 
     async def tend(self) -> None:
         """Load what is due, and keep what the workers share up to date; runs until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
-            tasks.create_task(self._learn(), name="learn")
             while True:
                 await asyncio.sleep(FLUSH_INTERVAL_S)
                 for piece in self.dispatcher.used():
@@ -138,14 +135,6 @@ class OpenedTtl:
                 if self.by_time():
                     self.dispatcher.tell()
                 self.dispatcher.forget_dead_readers()
-
-    async def _learn(self) -> None:
-        """Put large replies into the cache."""
-        while True:
-            await self._replied.wait()
-            self._replied.clear()
-            while self.dispatcher.learner.some():
-                await asyncio.sleep(0)
 
     def close(self) -> None:
         self.cache.close()

@@ -10,7 +10,7 @@ Python.
 """
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct as Packer
 from struct import error as PackerError
 from typing import Any, Final, TypeAlias
@@ -73,18 +73,15 @@ def fields_of(buf: bytes, start: int = 0, cls: type[Struct] | None = None) -> li
 
 def list_spans(buf: bytes, start: int) -> list[Span]:
     """The elements of the list or set whose header (element type, count) is at `start`."""
-    return list(element_spans(buf, start))
-
-
-def element_spans(buf: bytes, start: int) -> Iterator[Span]:
-    """The same, one by one."""
     walker = _Walker(buf)
     ttype, count = walker.list_header(start)
+    spans: list[Span] = []
     at = start + _LIST.size
     for _ in range(count):
         end = walker.end_of_value(at, ttype, 1)
-        yield at, end
+        spans.append((at, end))
         at = end
+    return spans
 
 
 def end_of_value(buf: bytes, start: int, ttype: int) -> int:

@@ -61,16 +61,8 @@ class LocalTtl(Bench):
             asked.reply = b"".join(self._pieces(asked, decision))
         else:
             asked.by = decision.outcome
-            asked.reply = self.forward(asked, message, decision)
-            self.learn(asked)
+            asked.reply = self._forward(asked, message, decision)
         return asked
-
-    def learn(self, asked: Asked) -> None:
-        """What the worker does in further turns of the loop."""
-        more = True
-        while more:
-            with asked.turn():
-                more = self.dispatcher.learner.some()
 
     def _pieces(self, asked: Asked, served: Serve) -> Iterator[bytes]:
         """Each slice of a reply is a turn."""
@@ -81,8 +73,7 @@ class LocalTtl(Bench):
             with asked.turn():
                 piece = next(chunks, None)
 
-    def forward(self, asked: Asked, message: bytes, forward: Forward) -> bytes:
-        """Ask the metastore, and hand its replies over."""
+    def _forward(self, asked: Asked, message: bytes, forward: Forward) -> bytes:
         pending, question = forward.pending, forward.ask
         while question is not None:
             pending.sending()

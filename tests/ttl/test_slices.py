@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.ttl import EntryKind, key_of
 from hms_cache_proxy.methods import large
 from hms_cache_proxy.methods.decision import Decision, Forward, Wait, Work
@@ -18,7 +17,7 @@ from hms_cache_proxy.methods.ttl.partitions import JOINED_AT_ONCE, LIST
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.ttl.bench import call
-from tests.ttl.local import Asked, LocalTtl, answering
+from tests.ttl.local import LocalTtl, answering
 
 COUNT = 1000
 NAMES = [b"p=%05d" % number for number in range(COUNT)]
@@ -65,7 +64,6 @@ def decoded(reply: bytes) -> Any:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_hits_take_many_turns(bench: LocalTtl, question: str) -> None:
     asked = QUESTIONS[question]
-    bench.ask(message("get_table", dbname=b"d", tbl_name=b"t"))
     for some in (b"p=00007", b"p=00900"):
         bench.cache.invalidate(flushed((b"hive", b"d", b"t"), some))
     expected = decoded(bench.catalog.reply(asked))
@@ -77,35 +75,6 @@ def test_hits_take_many_turns(bench: LocalTtl, question: str) -> None:
         assert len(first.turns_ns) > STEPS
     if question != "statistics":
         assert len(second.turns_ns) > STEPS + COUNT // JOINED_AT_ONCE
-
-
-def test_a_large_reply_is_kept_in_slices_after_it_was_passed_on(bench: LocalTtl) -> None:
-    question, table = QUESTIONS["names"], targets.table(b"hive", b"d", b"t")
-    bench.cache.invalidate([table])
-    assert len(bench.ask(question).turns_ns) > 3 * STEPS, "looked up, read and stored"
-    assert bench.ask(question).by == "hit"
-    bench.cache.invalidate([table])
-    decision, _ = finished(begun(bench))
-    assert isinstance(decision, Forward)
-    asked = Asked()
-    bench.forward(asked, question, decision)
-    assert len(asked.turns_ns) == 1
-    assert isinstance(finished(begun(bench))[0], Wait), "for what is about to be stored"
-    bench.learn(asked)
-    assert bench.ask(question).by == "hit"
-
-
-def test_a_write_ends_what_is_still_to_be_stored(bench: LocalTtl) -> None:
-    question, table = QUESTIONS["names"], targets.table(b"hive", b"d", b"t")
-    bench.cache.invalidate([table])
-    decision, _ = finished(begun(bench))
-    assert isinstance(decision, Forward)
-    asked = Asked()
-    bench.forward(asked, question, decision)
-    bench.dispatcher.learner.some()
-    bench.cache.end_hold(bench.cache.hold([table], 1 << 62, 1), [table])
-    bench.learn(asked)
-    assert bench.ask(question).by == "miss"
 
 
 def test_two_spellings_of_a_name_are_answered_as_a_whole(bench: LocalTtl) -> None:

@@ -2,5 +2,5 @@
 
 `kinds.py` says which method's answers are entries of which kind; `dispatcher.py` decides; `whole.py` keeps whole
 replies; `tables.py`, `partitions.py`, `statistics.py` and `filters.py` split replies into objects that several methods
-share; `learning.py` puts large ones into the cache in slices. cache/ttl.py keeps values and times.
+share. cache/ttl.py keeps values and times.
 """

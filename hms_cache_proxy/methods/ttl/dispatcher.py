@@ -36,7 +36,6 @@ from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
-from .learning import Learner
 from .looking import Conversation, Maker, RequestView, TtlContext, Wanted
 from .pending import CheckingLock, HoldBarrier, Loading, Locking, WaitedFor, Writing
 from .refreshing import DueEntries
@@ -103,11 +102,6 @@ class LoadingDispatcher(BaseDecider):
         self.settle = guards.settle
         self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns, guards)
         self._waited_for = WaitedFor()
-
-    @property
-    def learner(self) -> Learner:
-        """Keeps large replies, in slices."""
-        return self._shared.learner
 
     def bound_floors(self, memory: Budget) -> None:
         """Take the memory for what connections remember of their locks from this budget."""

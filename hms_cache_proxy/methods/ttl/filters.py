@@ -182,13 +182,12 @@ class ByFilter(Conversation):
         return self._by_names(self._missing).question(self._missing)
 
     def _partitions_came(self, reply: bytes) -> bytes | None:
-        shown = in_one_step(partitions_in("get_partitions_by_names", reply, wrapped=False))
+        shown = partitions_in("get_partitions_by_names", reply, wrapped=False)
         if shown is None:
             self._give_up()
             return None
         asked = by_values(self._missing)
-        items = self._entries.items(shown, asked)
-        self.look.shared.learner.add(self.look.publishing(items), len(reply))
+        self.look.publish(self._entries.items(shown, asked))
         there = {asked.get(partition.values): partition.body for partition in shown}
         if set(there) != set(self._missing):
             return None  # one was dropped meanwhile, or has another name: the metastore knows what there is now

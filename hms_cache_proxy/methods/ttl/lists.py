@@ -18,7 +18,7 @@ from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire.message import Header
 
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, RequestView, in_one_step
+from .looking import Conversation, RequestView
 from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
 from .tables import partition_keys
 from .whole import Whole
@@ -52,7 +52,7 @@ class ListConversation(Conversation):
             self.look.publish([item, *self._entries(reply)])
 
     def _entries(self, reply: bytes) -> list[NewEntry]:
-        shown = in_one_step(partitions_in(self._method.decode(), reply, wrapped=False)) or []
+        shown = partitions_in(self._method.decode(), reply, wrapped=False) or []
         keys = partition_keys(self.look, self._table) if 0 < len(shown) <= FILLED_AT_ONCE else None
         if keys is None:
             return []
@@ -65,7 +65,7 @@ class ListConversation(Conversation):
             if name is not None:
                 names[partition.values] = name
                 alike.append(partition)
-        return list(PartitionEntries(self.look, self._table).items(alike, names, counted=True))
+        return PartitionEntries(self.look, self._table).items(alike, names, counted=True)
 
 
 def listed(look: RequestView, header: Header, args: Any, arguments: bytes) -> ListConversation | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -27,7 +26,6 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from ..decision import Ask
 from ..reply_contents import kept_part
-from .learning import Learner
 from .members import OF_PARTITIONS, Members
 
 log = structlog.get_logger()
@@ -75,7 +73,6 @@ class TtlContext:
     """By (catalog, database, table)."""
     memory: Budget | None = None
     """For what connections remember of their locks."""
-    learner: Learner = field(default_factory=Learner)
 
     def ends_ns(self) -> int:
         """The latest time at which a call that begins now can end."""
@@ -184,22 +181,6 @@ class RequestView:
                 self.shared.cache.publish(load, items)
             except CacheError as error:
                 self.shared.troubled(error)
-
-    def publishing(self, items: Iterable[NewEntry]) -> Steps[bool]:
-        """The same in steps: each entry is made when it is stored. From now on, this is no load any more."""
-        load, self.load = self.load, None
-        return self._publishing(load, iter(items))
-
-    def _publishing(self, load: Load | None, items: Iterator[NewEntry]) -> Steps[bool]:
-        try:
-            while load is not None and (some := list(islice(items, AT_ONCE))):
-                self.shared.cache.publish(load, some, last=False)
-                yield None
-            if load is not None:
-                self.shared.cache.release(load)
-        except CacheError as error:
-            self.shared.troubled(error)
-        return True
 
     def refused(self, kind: EntryKind, method: str, reply: bytes, keys: Iterable[bytes]) -> None:
         """The reply is a refusal. If it says that the object does not exist, remove its entries."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from itertools import chain, islice
 from random import random
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
-from hms_cache_proxy.wire.spans import element_spans
+from hms_cache_proxy.wire.spans import list_spans
 
 from .. import projections
 from ..decision import Ask
@@ -32,7 +31,6 @@ from ..readers.base import around_structs, success_struct, success_structs, wrap
 from ..readers.part_names import make_name, split_name
 from ..reply_contents import returned_at, whole_header
 from .looking import (
-    AT_ONCE,
     CLAIMED,
     Conversation,
     DueEntry,
@@ -40,7 +38,6 @@ from .looking import (
     RequestView,
     Steps,
     Wanted,
-    in_one_step,
     pieces,
     question,
     says_only,
@@ -72,37 +69,30 @@ class Shown:
         self.columns = len(decoded.sd.cols or ()) if decoded.sd is not None else 0
 
 
-def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> Steps[list[Shown] | None]:
-    """The partitions in a reply, in steps; None if it is not a list of partitions."""
-    try:
-        span = returned_at(reply, wrapped=wrapped)
-    except WireError:
-        return None
+def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> list[Shown] | None:
+    """The partitions in a reply; None if it is not a list of partitions."""
+    span = returned_at(reply, wrapped=wrapped)
     if span is None:
         return None
-    elements, found = element_spans(reply, span[0]), list[Shown]()
-    prefix = "success.partitions." if wrapped else "success."
-    projection = projections.result_projection(method, tuple(prefix + path for path in _SHOWN))
     try:
-        while some := list(islice(elements, AT_ONCE)):
-            before, after = around_structs(len(some), wrapped=wrapped)
-            result = spec.decode(projection, before + reply[some[0][0] : some[-1][1]] + after)[0].success
-            decoded = result.partitions if wrapped else result
-            found += [Shown(reply[a:b], row, LIST) for (a, b), row in zip(some, decoded, strict=True)]
-            yield None
+        result = _shown(method, reply, "success.partitions." if wrapped else "success.")
     except WireError:
         return None
-    return found
+    decoded = result.partitions if wrapped else result
+    elements = list_spans(reply, span[0])
+    return [Shown(reply[a:b], row, LIST) for (a, b), row in zip(elements, decoded, strict=True)]
 
 
 def partition_in(method: str, reply: bytes) -> Shown | None:
     """The partition in a reply; None if it is not a partition."""
     span = returned_at(reply)
-    if span is None:
-        return None
-    projection = projections.result_projection(method, tuple("success." + path for path in _SHOWN))
-    decoded = spec.decode(projection, reply, whole_header(reply).body)[0].success
-    return Shown(reply[slice(*span)], decoded, SINGLE)
+    return None if span is None else Shown(reply[slice(*span)], _shown(method, reply, "success."), SINGLE)
+
+
+def _shown(method: str, reply: bytes, prefix: str) -> Any:
+    """What a call returns, decoded as far as Shown needs it."""
+    projection = projections.result_projection(method, tuple(prefix + path for path in _SHOWN))
+    return spec.decode(projection, reply, whole_header(reply).body)[0].success
 
 
 def joined(known: dict[bytes, bytes], *, wrapped: bool) -> Steps[list[bytes]]:
@@ -184,10 +174,11 @@ class PartitionEntries:
 
     def items(
         self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
-    ) -> Iterator[NewEntry]:
+    ) -> list[NewEntry]:
         """Entries for partitions whose names are known; empty ones for those with too many columns, so that nothing
         older is kept. The metrics count these, unless they are `counted` already."""
         limit = self.look.shared.section.partition_column_limit
+        items = []
         for partition in shown:
             name = asked.get(partition.values)
             if name is None:
@@ -195,7 +186,8 @@ class PartitionEntries:
             too_wide = limit and partition.columns > limit
             if too_wide:
                 self.look.shared.metrics.ttl_over_limit.inc(not counted)
-            yield self.item(partition.shape, name, None if too_wide else partition.body)
+            items.append(self.item(partition.shape, name, None if too_wide else partition.body))
+        return items
 
     def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> NewEntry:
         """An entry for one partition."""
@@ -311,60 +303,46 @@ class PartitionsByNames(Conversation):
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """Take the missing partitions and return the whole result."""
-        shown = None if reply is None else in_one_step(self._partitions_in(reply))
-        if reply is None or shown is None:
+        shown = None if reply is None else partitions_in(self._method, reply, wrapped=self._wrapped)
+        if shown is None:
             self.look.release()
             return None
-        asked = by_values(self._missing)
-        there = self._there(shown, asked)
-        self.look.shared.learner.add(self._publishing(shown, asked, there), len(reply))
-        if None in there:
+        if not self._publish(shown):
             return None
-        self._known.update((name, body) for name, body in there.items() if name is not None)
         return self._result()
 
     def learn(self, reply: bytes) -> None:
         """Take the reply to the client's own request."""
-        self.look.shared.learner.add(self._learning(reply), len(reply))
+        shown = partitions_in(self._method, reply, wrapped=self._wrapped)
+        if shown is None:
+            keys = [self.key(way, name) for name in self._missing for way in (PLAIN, LIST)]
+            self.look.refused(self.kind, self._method, reply, keys)
+        else:
+            self._publish(shown)
 
-    def _learning(self, reply: bytes) -> Steps[bool]:
-        shown = yield from self._partitions_in(reply)
-        if shown is not None:
-            asked: dict[tuple[bytes, ...], bytes] = {}
-            for some in pieces(self._missing):
-                asked.update(by_values(some))
-                yield None
-            return (yield from self._publishing(shown, asked, self._there(shown, asked)))
-        keys = [self.key(way, name) for name in self._missing for way in (PLAIN, LIST)]
-        self.look.refused(self.kind, self._method, reply, keys)
-        return True
-
-    def _partitions_in(self, reply: bytes) -> Steps[list[Shown] | None]:
-        return partitions_in(self._method, reply, wrapped=self._wrapped)
-
-    def _there(self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes]) -> dict[bytes | None, bytes]:
-        """The partitions by name; None: the name of one of them is unknown. `asked`: the names, by values."""
+    def _publish(self, shown: list[Shown]) -> bool:
+        """Keep these partitions; False if the name of one of them is unknown."""
+        asked = by_values(self._missing)
+        items = self._entries.items(shown, asked)
         there = {asked.get(partition.values): partition.body for partition in shown}
-        for name, body in self._compared.items():
-            self.look.shared.metrics.ttl_compared(same=there.get(name) == body)
-        return there
-
-    def _publishing(
-        self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], there: dict[bytes | None, bytes]
-    ) -> Steps[bool]:
-        """Keep these partitions, and that others do not exist."""
+        self._compare(there)
+        if None not in there:
+            body = b"" if self.look.policy(EntryKind.PARTITION).cache_missing else None
+            absent = [name for name in self._missing if name not in there]
+            items += [self._entries.item(way, name, body, absent=True) for name in absent for way in (PLAIN, LIST)]
+            items += [self._entries.item(SINGLE, name, None) for name in absent]
         if there and None not in there:
             self._entries.remember_keys(next(name for name in there if name is not None))
-        absent = [] if None in there else [name for name in self._missing if name not in there]
-        return self.look.publishing(chain(self._entries.items(shown, asked), self._absent(absent)))
+        self.look.publish(items)
+        for name, body in there.items():
+            if name is None:
+                return False
+            self._known[name] = body
+        return True
 
-    def _absent(self, names: list[bytes]) -> Iterator[NewEntry]:
-        """Entries for partitions that do not exist."""
-        body = b"" if self.look.policy(EntryKind.PARTITION).cache_missing else None
-        for name in names:
-            for way in (PLAIN, LIST):
-                yield self._entries.item(way, name, body, absent=True)
-            yield self._entries.item(SINGLE, name, None)
+    def _compare(self, there: dict[bytes | None, bytes]) -> None:
+        for name, body in self._compared.items():
+            self.look.shared.metrics.ttl_compared(same=there.get(name) == body)
 
     def _result(self) -> bytes:
         pieces = [self._known[name] for name in sorted(self._known)]
@@ -417,7 +395,7 @@ class OnePartition(Conversation):
             self._learn_refusal(reply)
         elif self._is_its_name(shown.values):
             self._entries.remember_keys(self._name)
-            self.look.publish(list(self._entries.items([shown], {shown.values: self._name})))
+            self.look.publish(self._entries.items([shown], {shown.values: self._name}))
         else:
             self.look.release()
 

@@ -114,7 +114,7 @@ class StatisticsOfPartitions(Conversation):
         if found is None:
             self.look.release()
             return None
-        self._publish(found, len(reply or b""))
+        self._publish(found)
         return self._result()
 
     def learn(self, reply: bytes) -> None:
@@ -124,16 +124,15 @@ class StatisticsOfPartitions(Conversation):
             keys = [self._key(name) for name in self._missing]
             self.look.refused(self.kind, "get_partitions_statistics_req", reply, keys)
         else:
-            self._publish(found, len(reply))
+            self._publish(found)
 
-    def _publish(self, found: dict[bytes, bytes], size: int) -> None:
-        self._known.update((name, found.get(name, b"")) for name in self._missing)
-        self.look.shared.learner.add(self.look.publishing(self._items(found, self._missing)), size)
-
-    def _items(self, found: dict[bytes, bytes], missing: list[bytes]) -> Iterator[NewEntry]:
-        for name in missing:
+    def _publish(self, found: dict[bytes, bytes]) -> None:
+        items: list[NewEntry] = []
+        for name in self._missing:
+            self._known[name] = body = found.get(name, b"")
             member = target_of(self._table, name)
-            yield self.look.item(self.kind, self._key(name), found.get(name, b""), member=member)
+            items.append(self.look.item(self.kind, self._key(name), body, member=member))
+        self.look.publish(items)
 
     def _result(self) -> bytes:
         there = [(name, body) for name, body in self._known.items() if body]
