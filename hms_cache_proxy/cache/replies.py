@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader
@@ -48,8 +48,8 @@ class Stamp:
 
 
 class UserVerdict:
-    """One user may be shown something until this moment (CLOCK_MONOTONIC), as far as is known. `seq`: the state of the
-    cache whose answer was compared with the metastore's."""
+    """One user may be shown something until this moment (CLOCK_BOOTTIME: rights may be revoked while the machine
+    sleeps), as far as is known. `seq`: the state of the cache whose answer was compared with the metastore's."""
 
     __slots__ = ("seq", "until_ns")
 
@@ -60,7 +60,7 @@ class UserVerdict:
 
 def stand(verdicts: tuple[UserVerdict, ...]) -> bool:
     """May their reader be answered now? Not without any."""
-    now_ns = monotonic_ns()
+    now_ns = clock_gettime_ns(CLOCK_BOOTTIME)
     for verdict in verdicts:
         if verdict.until_ns <= now_ns:
             return False

@@ -4,10 +4,10 @@ Layout: 1,024 native-endian u64; slot N is at byte 8 * N. A slot has one kind of
 stored and loaded as one aligned 8-byte word, so a reader sees the old or the new value, never a mixture. Several slots
 are not atomic together. Where two depend on each other, they are written in one order and read in the opposite order.
 
-**Order.** A commit writes CACHE_SEQ first, then GENERATION, CURSOR, DONE_TICKET; the follower then writes BEGAN_NS. A
-reader that decides by the page alone reads in the opposite order: BEGAN_NS, DONE_TICKET and CURSOR before CACHE_SEQ. So
-if it sees a confirmation or a lifted fence, it also sees the sequence number of the commit that came with it, and does
-not take a reply from before that commit for valid.
+**Order.** A commit writes CACHE_SEQ first, then GENERATION, CURSOR, DONE_TICKET; the follower then writes BEGAN_NS, and
+last BEGAN_BOOT_NS. A reader that decides by the page alone reads in the opposite order: BEGAN_BOOT_NS, BEGAN_NS,
+DONE_TICKET and CURSOR before CACHE_SEQ. So if it sees a confirmation or a lifted fence, it also sees the sequence
+number of the commit that came with it, and does not take a reply from before that commit for valid.
 
 If a writer dies between its commit and its stores, readers see the older state as a whole: nothing newer is confirmed,
 and no fence is lifted. The supervisor creates the page at each start, before any other process. Owner: see each slot.
@@ -77,6 +77,7 @@ class Slot:
     INCARNATION = 40  # supervisor: two words, random at each start
     HITS = 43  # supervisor: of all workers since the start, as it last counted
     CACHEABLE_READS = 44  # the same: hits and misses
+    BEGAN_BOOT_NS = 45  # the moment of BEGAN_NS on CLOCK_BOOTTIME, which goes on while the machine sleeps
     READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 

@@ -11,8 +11,9 @@ Invariants
   entries.
 - **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
   or use the entry that is there. Nobody waits for a refresh.
-- Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load, so
-  an answer is never older than its age says.
+- Times are in ns, the same in all processes. Those of claims and holds are CLOCK_MONOTONIC: while the machine sleeps,
+  they last. An entry's age counts from the beginning of its load, on CLOCK_BOOTTIME, which goes on while the machine
+  sleeps; so an answer is never older than its age says.
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
   in batches).
 
@@ -83,7 +84,7 @@ class EntryKind(IntEnum):
 
 
 class TtlEntry(NamedTuple):
-    """An entry: the reply (`absent`: there is no such object), and when its load began."""
+    """An entry: the reply (`absent`: there is no such object), and when its load began (CLOCK_BOOTTIME)."""
 
     body: bytes
     loaded_ns: int
@@ -102,11 +103,13 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load that has begun. What it publishes is as of `seq` and `began_ns`. `claimed`: the keys that it loads;
-    `theirs`: keys that another load has claimed. `claim`: as what."""
+    """A load that has begun. What it publishes is as of `seq` and of that moment: `began_ns` on CLOCK_MONOTONIC,
+    `loaded_ns` on CLOCK_BOOTTIME. `claimed`: the keys that it loads; `theirs`: keys that another load has claimed.
+    `claim`: as what."""
 
     seq: int
     began_ns: int
+    loaded_ns: int
     claimed: tuple[bytes, ...]
     theirs: tuple[bytes, ...]
     claim: Claim
@@ -148,16 +151,11 @@ class TtlSnapshot:
         """The `seq` of the last invalidation of any of these."""
         return max(self._floor, last_invalidation(self._txn, self._databases, depends, self.seq))
 
-    def invalidated_below(self, prefix: Target) -> dict[bytes, int]:
-        """The `seq` of the last invalidation of each target that begins with `prefix`, by `target_key`."""
-        found: dict[bytes, int] = {}
+    def is_any_invalidated(self, prefix: Target) -> bool:
+        """Was a target that begins with `prefix` ever invalidated?"""
         prefix = target_key(prefix)
         with self._txn.cursor(self._databases[b"invalid"]) as cursor:
-            there = cursor.set_range(prefix)
-            while there and cursor.key().startswith(prefix):
-                found[cursor.key()] = NUMBER.unpack(cursor.value())[0]
-                there = cursor.next()
-        return found
+            return bool(cursor.set_range(prefix) and cursor.key().startswith(prefix))
 
 
 class TtlCache:
@@ -250,9 +248,9 @@ class TtlCache:
         latest_ns: int = FOREVER,
         refresh: bool = False,
     ) -> Load:
-        """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
-        one of them. Loads that began after `latest_ns` do not count: their claims are taken over. `refresh`: nobody
-        waits for it; another load, but no other refresh, may take over its claims."""
+        """Begins a load of these keys, before its request is sent. The caller gives it `loaded_ns`. `alone`: claims
+        nothing if another load has claimed one of them. Loads that began after `latest_ns` do not count: their claims
+        are taken over. `refresh`: nobody waits for it; another load, but no other refresh, may take over its claims."""
         started = cache(self._started)  # a file is read for each process
         claim, claims = Claim(self._pid, self._start, now_ns, deadline_ns, refresh), self._dbs[b"claims"]
         claimed: list[bytes] = []
@@ -264,7 +262,13 @@ class TtlCache:
             if alone and theirs:
                 claimed = []
             claim_all(change.txn, claims, claimed, claim)
-        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs), claim)
+        return Load(change.seq, now_ns, now_ns, tuple(claimed), tuple(theirs), claim)
+
+    def is_claimed(self, keys: Iterable[bytes], now_ns: int, latest_ns: int) -> bool:
+        """Would a load that begins now find one of these claimed by another, which began no later than `latest_ns`?"""
+        by, found = Claim(self._pid, self._start, now_ns, FOREVER, refresh=False), cache(self._started)
+        with translated(self._path), self._env.begin() as txn:
+            return any(stands(claim_of(txn, self._dbs[b"claims"], key), by, found, latest_ns) for key in keys)
 
     def publish(self, load: Load, items: Iterable[NewEntry]) -> int:
         """Publishes what a load found, except entries that a write in progress may change. Returns the number of
@@ -344,7 +348,7 @@ class TtlCache:
             return False
         entries = self._dbs[b"entries"]
         known = change.txn.get(item.key, db=entries)
-        if known is not None and ENTRY.unpack_from(known)[1] > load.began_ns:
+        if known is not None and ENTRY.unpack_from(known)[1] > load.loaded_ns:
             return False
         change.drop(item.key)
         bound = self._bounds[item.kind]
@@ -352,7 +356,7 @@ class TtlCache:
         if item.body is None or size > bound.bytes or not bound.entries:
             return False
         flags = ABSENT if item.absent else 0
-        change.txn.put(item.key, ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
+        change.txn.put(item.key, ENTRY.pack(load.seq, load.loaded_ns, flags) + item.body, db=entries)
         change.place(item.key, item.kind, size)
         change.count(item.kind, 1, size)
         evicted = change.make_room(item.kind, bound)

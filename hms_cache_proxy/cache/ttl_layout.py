@@ -1,11 +1,11 @@
 """The rows of TTL mode's environment, and the numbers in them that both readers and writers need.
 
-    entries    key (16 bytes)       the load's seq and begin (ns), flags; the body
+    entries    key (16 bytes)       the load's seq and begin (ns, CLOCK_BOOTTIME), flags; the body
     places     key                  kind, order, bytes of the entry
     order      kind, u64 order      key: the first is evicted first
     invalid    target               seq of its last invalidation
     holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
-                                    whose load began before this time (ttl_holds.py)
+                                    whose load began before this time (CLOCK_MONOTONIC; ttl_holds.py)
     claims     key                  the load that has it (ttl_claims.py)
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes

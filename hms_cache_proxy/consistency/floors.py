@@ -23,7 +23,8 @@ FLOOR_BYTES = 140
 
 
 class Floors:
-    """Targets of one connection, each with the time (ns, CLOCK_MONOTONIC) that the cache must have passed.
+    """Targets of one connection, each with the time that the cache must have passed (ns, CLOCK_MONOTONIC; in TTL mode
+    CLOCK_BOOTTIME).
 
     If the cache follows the log, it is compared with the beginning of the last step (`block`); in TTL mode, with the
     beginning of an entry's load (`of`).

@@ -131,7 +131,7 @@ class Gate:
 
     def standing(self, relay_for_good: bool, now_ns: int) -> Reason | None:
         """The reason that now holds for every read of this connection that arrived at `now_ns`."""
-        words = self._words
+        words, slept_ns = self._words, self._slept_age_ns()
         if relay_for_good:
             return Reason.SETMETACONF
         if self.authorization == "relay":
@@ -139,7 +139,7 @@ class Gate:
         began_ns = words[Slot.BEGAN_NS]
         if words[Slot.SERVE_MODE] != MODE_SERVE or not began_ns or words[Slot.CURSOR] < words[Slot.START_EVENT]:
             return Reason.STARTING
-        age_ns = now_ns - began_ns
+        age_ns = max(now_ns - began_ns, slept_ns)
         if self.eventual:
             return Reason.UNCONFIRMED if age_ns > self._limit_ns else None
         if words[Slot.UNFENCED] & 1:
@@ -164,11 +164,22 @@ class Gate:
 
     def stale_enough(self, reason: Reason, now_ns: int) -> bool:
         """May a read that `standing` refuses for this reason be answered if no metastore can answer it?"""
-        age_ns = now_ns - self._words[Slot.BEGAN_NS]
+        age_ns = max(self._slept_age_ns(), now_ns - self._words[Slot.BEGAN_NS])
         return reason in (Reason.UNCONFIRMED, Reason.BOUNDED) and age_ns <= self.rules.max_stale_ns
 
+    def overslept(self) -> bool:
+        """Has the confirmation become too old while the machine slept? Must be called before the page's other words are
+        read."""
+        return self._slept_age_ns() > self._limit_ns
+
+    def _slept_age_ns(self) -> int:
+        """The present age of the confirmation, sleep of the machine included; 0: it is not known."""
+        began_ns = self._words[Slot.BEGAN_BOOT_NS]
+        return clock_gettime_ns(CLOCK_BOOTTIME) - began_ns if began_ns else 0
+
     def open_until(self, began_ns: int) -> int:
-        """Until when `standing` returns None for reads that arrive, if the state page does not change."""
+        """Until when `standing` returns None for reads that arrive, if the state page does not change, and the machine
+        does not sleep (`overslept`)."""
         return began_ns - 1 if self.must_look() is not None else began_ns + self._limit_ns
 
     def held_back(self, targets: Sequence[bytes], floors: Floors | None) -> Reason | None:

@@ -230,16 +230,21 @@ class Cycle:
         """Nothing has changed since the last step: the cache is confirmed."""
         event_id = self._writer.meta.cursor
         self._fences.done(begun.ticket)
-        self._page[Slot.BEGAN_NS] = begun.began_ns
+        self._confirm(begun)
         return StepOutcome(event_id, changed=False, more=False, unlogged=self._unlogged(event_id, begun.expected))
+
+    def _confirm(self, begun: StepBegun) -> None:
+        self._page[Slot.BEGAN_NS] = begun.began_ns
+        self._page[Slot.BEGAN_BOOT_NS] = begun.began_boot_ns
 
     # --- the stages of a step
 
     def _begin(self) -> StepBegun:
+        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         began_ns = time.monotonic_ns()  # before the tickets: once published, it says that older tickets were taken
         self._page[Slot.LOOKING_NS] = began_ns
         ticket, wanted = self._fences.pending_tickets()
-        return StepBegun(began_ns, ticket, wanted, self._page[Slot.EXPECTED_EVENT])
+        return StepBegun(began_ns, boot_ns, ticket, wanted, self._page[Slot.EXPECTED_EVENT])
 
     def _read(self, source: Snapshot, begun: StepBegun, chunk: int) -> StepRead:
         position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
@@ -317,7 +322,7 @@ class Cycle:
         self._fences.done(begun.ticket)
         if read.reset is not None:
             self._page[Slot.START_EVENT] = event_id
-        self._page[Slot.BEGAN_NS] = begun.began_ns
+        self._confirm(begun)
         self._seen = None if decided.overtaken else read.seen
         self._changed_in_a_row = self._changed_in_a_row + 1 if read.changed else 0
         return StepOutcome(

@@ -24,6 +24,11 @@ class StepBegun:
     """The clock and the tickets, taken before the snapshot's first statement."""
 
     began_ns: int
+    """CLOCK_MONOTONIC."""
+
+    began_boot_ns: int
+    """The same moment, or just before it, on CLOCK_BOOTTIME."""
+
     ticket: int
     """The last ticket that was taken."""
 

@@ -7,7 +7,8 @@ Why it is quick: everything except time that can change the gate's answer or a r
 state page (commits, tickets done, fences, writes without a fence, serve or relay), or is a newer snapshot that this
 worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which
 the gate was open (`_state`). If they are equal, only the age of the confirmation and the connection's floors remain to
-be checked.
+be checked. That the machine has slept since the confirmation is looked for once in AWAKE_NS of its processes' time: it
+takes longer to fall asleep and to wake up.
 
 - A reply whose `approved` is the current stamp was checked in this very state, and is given at once.
 - A step of the follower that commits nothing changes the words. A reply whose `valid` is the current stamp is still
@@ -50,6 +51,8 @@ _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
 _PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.LEASE_UNTIL_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)
 """Words that change although nothing else does: with each step, with each lease."""
 _SEQID = 4
+AWAKE_NS: Final = 1_000_000
+"""How often it is looked for whether the machine has slept."""
 MARKED_NS: Final = 10_000_000_000
 """How often an entry is checked again although nothing has changed: this marks its tables as used."""
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
@@ -76,6 +79,7 @@ class HotPath:
 
     __slots__ = (
         "_approved",
+        "_awake_until_ns",
         "_began_ns",
         "_gate",
         "_learned",
@@ -120,7 +124,7 @@ class HotPath:
         self._unchanging: tuple[int, ...] = ()
         self._seen_seq = -1
         self._approved = self._valid = Stamp()
-        self._began_ns = self._mark_ns = 0
+        self._began_ns = self._mark_ns = self._awake_until_ns = 0
         self._until_ns = 0
         self._leased_until_ns: int | None = None  # None: this state needs no lease
 
@@ -149,7 +153,8 @@ class HotPath:
         if entry is None:
             return None
         if (
-            entry.approved is not self._approved
+            (now_ns > self._awake_until_ns and self._slept(now_ns))
+            or entry.approved is not self._approved
             or self._raw[_WINDOW] != self._state
             or self._reader.seen_seq > self._seen_seq
             or now_ns > self._until_ns
@@ -177,6 +182,14 @@ class HotPath:
         if self._tell is not None:
             self._tell(now_ns, took_ns, reply, session, data, label)
         return reply
+
+    def _slept(self, now_ns: int) -> bool:
+        """Has the machine slept for too long since the confirmation? Then nothing stays approved."""
+        if self._gate.overslept():
+            self._approved, self._state = Stamp(), b""
+            return True
+        self._awake_until_ns = now_ns + AWAKE_NS
+        return False
 
     def _below_floor(self, floors: Floors, entry: ReplyEntry) -> bool:
         return bool(floors.highest_ns) and not self._gate.eventual and floors.block(entry.depends, self._began_ns)

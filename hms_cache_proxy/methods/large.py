@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, TypeVar
 
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Decision, Work
-from .plan import Understood, plan
+from .plan import plan
+
+_Found = TypeVar("_Found")
 
 WHOLE_BYTES: Final = 4 << 10
 """Shorter requests have few elements and are read in one go."""
@@ -29,7 +31,7 @@ def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, c
     understanding = found.understand(message, header.body)
 
     def step() -> Decision | None:
-        understood = _run_slice(understanding)
+        understood = run_slice(understanding)
         if understood is None:
             return None
         with found.having(understood):
@@ -38,8 +40,8 @@ def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, c
     return step() or Work(step)
 
 
-def _run_slice(work: Generator[None, None, Understood]) -> Understood | None:
-    """Run the work for one slice; its result if it has ended."""
+def run_slice(work: Generator[object, None, _Found]) -> _Found | None:
+    """Run the work for one slice; its result, which is not None, if it has ended."""
     until_ns = perf_counter_ns() + SLICE_NS
     try:
         while True:
@@ -47,5 +49,5 @@ def _run_slice(work: Generator[None, None, Understood]) -> Understood | None:
             if perf_counter_ns() >= until_ns:
                 return None
     except StopIteration as done:
-        found: Understood = done.value
+        found: _Found = done.value
         return found

@@ -226,7 +226,7 @@ class ClientConnection:
         """The metastore reads again."""
         self._exchange.blocked = False
         self._exchange.progress_ns = now_ns
-        self._exchange.pump()
+        self._handle_ending(self._exchange.pump(), now_ns)
         return self._settle(now_ns)
 
     # events of the worker
@@ -239,7 +239,7 @@ class ClientConnection:
         elif isinstance(state, Working):
             self._work_on(state, now_ns)
         elif not isinstance(state, Over):
-            self._exchange.pump()
+            self._handle_ending(self._exchange.pump(), now_ns)
             self._outbox.pump()
         return self._settle(now_ns)
 

@@ -207,14 +207,18 @@ class Exchange:
         self._trouble("timeout", state.endpoint.problem)
         return self._fail(state.call, "upstream_timeout", f"{state.endpoint.uri} hangs: {state.endpoint.problem}")
 
-    def pump(self) -> None:
-        """The metastore can take more of a large request."""
+    def pump(self) -> ReplyEnding | None:
+        """The metastore can take more of a large request. A oneway call ends with its last byte."""
         state = self.state
         spool = state.call.request.spool if isinstance(state, Sent) else None
-        if spool is not None and spool.left and not self.blocked:
-            self._commands.append(SendUpstream(spool.read()))
-            if spool.left:
-                self._commands.append(Again())
+        if spool is None or not spool.left or self.blocked:
+            return None
+        self._commands.append(SendUpstream(spool.read()))
+        if spool.left:
+            self._commands.append(Again())
+        elif isinstance(state, Asking) and not state.call.request.answered:
+            return self._sent_oneway(state.call, state.endpoint)
+        return None
 
     def client_gone(self) -> None:
         """The client is gone. A write continues, because its outcome must be known; other calls end."""
@@ -302,11 +306,10 @@ class Exchange:
             return None
         reply = Reply(request.header, REPLY_LIMITS, hold, memory, for_write=for_write)
         self.state = Asking(call, endpoint, reply, None, last)
-        if request.spool is None:
-            self._commands.append(SendUpstream(forward.instead or request.message))
-        else:
+        if request.spool is not None:
             request.spool.rewind()
-            self.pump()
+            return self.pump()
+        self._commands.append(SendUpstream(forward.instead or request.message))
         return None if request.answered else self._sent_oneway(call, endpoint)
 
     def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:

@@ -125,7 +125,7 @@ class ProxyView:
             "consistency": self._config.consistency,
             "cursor_event_id": page[Slot.CURSOR],
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],
-            "confirmed_ms_ago": _ms_ago(page[Slot.BEGAN_NS]),
+            "confirmed_ms_ago": self._confirmed_ms_ago(),
             "prewarm": {
                 "done": page.prewarmed,
                 "tables_done": page[Slot.PREWARM_TABLES_DONE],
@@ -172,7 +172,7 @@ class ProxyView:
         return totals
 
     def _unconfirmed_s(self) -> float | None:
-        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        age_ms = self._confirmed_ms_ago()
         return None if age_ms is None else age_ms / 1000
 
     def metrics(self) -> bytes:
@@ -239,7 +239,7 @@ class ProxyView:
             return "cache"
         if self._config.ttl.enabled and self._mode_reason() in BY_TIME:
             return "ttl"
-        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        age_ms = self._confirmed_ms_ago()
         stale = self._mode_reason() is ModeReason.UNCONFIRMED and (age_ms or 0) <= self._config.serve_stale * 1000
         return "stale" if stale and self._probe.outage else "relay"
 
@@ -253,14 +253,15 @@ class ProxyView:
 
     def _unconfirmed(self) -> bool:
         """Whether reads are relayed because the follower is stuck (gate.Reason.UNCONFIRMED)."""
-        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        age_ms = self._confirmed_ms_ago()
         return age_ms is not None and age_ms > self._config.max_unconfirmed_ms
+
+    def _confirmed_ms_ago(self) -> int | None:
+        """The age of the confirmation, sleep of the machine included; None: nothing is confirmed."""
+        age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._page[Slot.BEGAN_BOOT_NS]
+        return age_ns // 1_000_000 if self._page[Slot.BEGAN_NS] else None
 
 
 def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:
     """The entries of TTL mode and their bytes, by kind."""
     return {kind.label: {"entries": size.entries, "bytes": size.bytes} for kind, size in cache.sizes().items()}
-
-
-def _ms_ago(then_ns: int) -> int | None:
-    return (time.monotonic_ns() - then_ns) // 1_000_000 if then_ns else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.replies import (
@@ -17,6 +19,7 @@ from hms_cache_proxy.cache.replies import (
 from hms_cache_proxy.cache.state import Slot
 from tests.cache.conftest import Shelf
 from tests.cache.records import DATABASE, TABLE, days
+from tests.testbed.slept import after_sleep
 
 MINE, OTHER = targets.table(*TABLE), targets.table(*DATABASE, b"other")
 KEY = b"get_table orders"
@@ -146,6 +149,19 @@ def test_a_large_reply_of_the_metastore_is_kept_at_once_if_there_is_room(shelf: 
     kept = [cache.put(b"%d" % at, ReplyEntry(LARGE, (MINE,), before, learned_ns=5)) for at in (1, 2, 3, 3)]
     assert kept == [True, True, False, True]
     assert (len(cache), cache.evicted) == (2, 1)
+
+
+STANDS = """
+from time import monotonic_ns
+from hms_cache_proxy.cache.replies import UserVerdict, stand
+print(stand((UserVerdict(1, monotonic_ns() + 3600 * 10**9),)))
+"""
+
+
+@pytest.mark.parametrize(("slept_s", "stands"), [(0, "True"), (7200, "False")])
+def test_verdicts_about_users_end_while_the_machine_sleeps(slept_s: int, stands: str) -> None:
+    """A verdict that was to stand for another hour when the machine fell asleep."""
+    assert after_sleep(slept_s, STANDS) == stands
 
 
 def test_only_the_last_large_replies_are_remembered(shelf: Shelf) -> None:

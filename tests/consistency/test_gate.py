@@ -78,6 +78,22 @@ def test_what_may_be_stale_in_an_outage(page: StatePage) -> None:
     assert not allowed.stale_enough(Reason.STARTING, NOW_NS)
 
 
+def test_a_confirmation_ages_while_the_machine_sleeps(page: StatePage) -> None:
+    allowed = Gate(page, Fenced(), Rules("session", 10 * SECOND_NS, 2 * SECOND_NS, 60 * SECOND_NS))
+    for slept_s, reasons in (
+        (1, (None, None, None)),
+        (3, (None, Reason.BOUNDED, None)),
+        (11, (Reason.UNCONFIRMED, Reason.UNCONFIRMED, Reason.UNCONFIRMED)),
+    ):
+        page[Slot.BEGAN_BOOT_NS] = clock_gettime_ns(CLOCK_BOOTTIME) - slept_s * SECOND_NS
+        modes: tuple[ConsistencyMode, ...] = ("session", "bounded", "eventual")
+        assert tuple(gate(page, mode).standing(False, NOW_NS) for mode in modes) == reasons
+        assert gate(page).overslept() is (slept_s > 10)
+        assert allowed.stale_enough(Reason.UNCONFIRMED, NOW_NS)
+    page[Slot.BEGAN_BOOT_NS] -= 51 * SECOND_NS
+    assert not allowed.stale_enough(Reason.UNCONFIRMED, NOW_NS)
+
+
 def test_strict_wants_a_step_that_began_after_the_read_arrived(page: StatePage) -> None:
     assert gate(page, "strict").standing(False, NOW_NS) is Reason.STRICT
 

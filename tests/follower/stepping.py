@@ -33,7 +33,7 @@ from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.store.protocol import RawStore
 from hms_cache_proxy.store.sql.store import open_sql_store
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import MessageType, parse_header
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.testbed.closing import Closing
 
 DATABASE = b"d"
@@ -72,6 +72,14 @@ class Catalog(Closing):
         refused = {key: value for key, value in vars(result).items() if key != "success" and value is not None}
         assert not refused, refused
         return getattr(result, "success", None)
+
+    def reply(self, message: bytes) -> bytes:
+        """The reply to a call as a client sends it."""
+        header = parse_header(message)
+        assert isinstance(header, Header)
+        name = header.name.decode()
+        decoded, _ = spec.decode(spec.args(name), message, header.body)
+        return self._service.call(MetastoreSession("test"), header.name, METHODS[name], header.seqid, decoded)
 
     def table(self, name: bytes, *, partitioned: bool = True, wide: int = 3) -> Any:
         """A new external table."""

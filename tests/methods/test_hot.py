@@ -18,7 +18,7 @@ from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods import patience
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
-from hms_cache_proxy.methods.hot import MARKED_NS, SAMPLED_EVERY
+from hms_cache_proxy.methods.hot import AWAKE_NS, MARKED_NS, SAMPLED_EVERY
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
@@ -116,6 +116,15 @@ def test_old_confirmations_stop_it(tmp_path: Path) -> None:
         assert bench.hot() is None
         bench.step()
         assert bench.hot() is not None
+
+
+def test_a_machine_that_slept_stops_it(tmp_path: Path) -> None:
+    with opened(tmp_path, max_unconfirmed_ms=60_000) as bench:
+        expected = bench.decide()
+        for slept_s, answer in ((0, expected), (120, None), (30, expected)):
+            bench.page[Slot.BEGAN_BOOT_NS] = boottime_ns() - slept_s * 10**9
+            time.sleep(2 * AWAKE_NS / 1e9)
+            assert [bench.hot(), bench.hot()] == [answer, answer]
 
 
 @pytest.mark.parametrize(

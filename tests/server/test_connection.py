@@ -14,6 +14,7 @@ from hms_cache_proxy.server.commands import (
     Await,
     Close,
     CloseUpstream,
+    Command,
     Observe,
     OpenUpstream,
     Send,
@@ -168,15 +169,33 @@ def test_an_unknown_oneway_call_leaves_its_connection_behind() -> None:
     assert kinds(commands) == [SendUpstream, CloseUpstream, Observe]
 
 
-def test_nothing_follows_a_oneway_call_that_was_not_sent_completely() -> None:
-    """The metastore would read the next call as the rest of this one."""
+@pytest.mark.parametrize("name", [b"shutdown", b"shutdowm"])
+def test_a_large_oneway_call_is_sent_whole(name: bytes) -> None:
+    """A metastore reads half a message until its end comes, and the next call with it. An unknown method is sent whole,
+    too, before its connection is left behind."""
     book = Playbook()
     book.relaying()
     book.upstream(REPLY)
-    long = encode_call("shutdown", oneway=True)[:-1] + struct.pack(">Bhi", 11, 1, WINDOW_BYTES)
-    book.received(long)
-    assert CloseUpstream in kinds(book.received(bytes(WINDOW_BYTES) + b"\0"))
-    assert kinds(book.received(READ)) == [OpenUpstream]
+    size = WINDOW_BYTES + 1
+    field = struct.pack(">Bhi", 11, 1, size) + b"x" * size
+    large = encode_call("shutdown", oneway=True)[:-1].replace(b"shutdown", name) + field + b"\0"
+    told: list[Command] = []
+    for at in range(0, len(large), 1 << 16):
+        told += book.received(large[at : at + (1 << 16)])
+    told += book.received(READ)
+    assert kinds(told) == [SendUpstream, Again], "the next call waits"
+    assert book.core.upstream_blocked() == [] and book.core.turn(book.now) == []
+    commands = book.core.upstream_writable(book.now)
+    while Again in kinds(commands):
+        told += commands
+        commands = book.core.turn(book.now)
+    told += commands
+    data = b"".join(one.data for one in told if isinstance(one, SendUpstream))
+    if name == b"shutdown":
+        assert kinds(commands) == [SendUpstream, Observe, SendUpstream] and data == large + READ
+    else:
+        assert kinds(commands) == [SendUpstream, CloseUpstream, Observe, OpenUpstream] and data == large
+    assert book.decider.hooks.count(("failed", True)) == 1
 
 
 def test_after_close_no_command_follows() -> None:

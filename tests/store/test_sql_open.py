@@ -15,6 +15,7 @@ from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, MetastoreDatabase, Postgres, Schema
+from tests.testbed.processes import wait_until
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,29 @@ def test_report(hms42: Metastore) -> None:
     assert report.retention is not None and report.retention.newest_event_id >= (report.retention.oldest_event_id or 0)
     assert "SELECT" in report.grant_script and "INSERT" not in report.grant_script
     assert set(privileges_report(hms42.database.store_url).writable) == set(READ_TABLES)
+
+
+def test_a_primary_that_was_made_read_only(new_postgres: Callable[[], LocalPostgres], unique_name: str) -> None:
+    """As tools that switch over leave the old one; connections to it stay open. A default of the account's own is
+    none of the server's."""
+    database = new_postgres().create_metastore_database(unique_name, Schema.HIVE42)
+    url = database.reader_url
+    with closing(open_sql_store(url)) as store:
+        assert not store.log_end().is_replica
+        change(database, "ALTER SYSTEM SET default_transaction_read_only = on")
+        change(database, "SELECT pg_reload_conf()")
+        assert wait_until(lambda: store.log_end().is_replica)
+        with store.snapshot() as snapshot:
+            assert snapshot.is_replica
+        assert privileges_report(url).server.is_replica
+        change(database, "ALTER SYSTEM RESET default_transaction_read_only")
+        change(database, "SELECT pg_reload_conf()")
+        assert wait_until(lambda: not store.log_end().is_replica)
+    change(database, "ALTER ROLE hms_reader SET default_transaction_read_only = on")
+    with closing(open_sql_store(url)) as store, store.snapshot() as snapshot:
+        assert store.database.rows("SHOW default_transaction_read_only") == [(b"on",)]
+        assert not snapshot.is_replica
+    assert not privileges_report(url).server.is_replica
 
 
 def test_report_on_another_database(postgres: Postgres) -> None:

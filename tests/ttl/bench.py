@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -51,7 +51,10 @@ class Bench:
 
     def asked(self, session: ClientSession, method: str, **arguments: object) -> Serve | Forward | Wait:
         header, message = call(method, **arguments)
-        return self.dispatcher.decide(session, header, message, monotonic_ns())
+        decision = self.dispatcher.decide(session, header, message, monotonic_ns())
+        while isinstance(decision, Work):
+            decision = decision.step() or decision
+        return decision
 
     def decide(self) -> object:
         return self.asked(self.session, "get_all_tables", db_name=b"d")
@@ -72,11 +75,12 @@ class Bench:
 
 @contextmanager
 def opened(directory: Path, settings: Mapping[str, object] = GIVEN) -> Iterator[Bench]:
-    """In a new directory. `settings`: besides, or instead of, GIVEN."""
+    """In a new directory, or one that was closed, as it was left. `settings`: besides, or instead of, GIVEN."""
     config = load(cli={**GIVEN, **settings})
-    cache = TtlCache.create(directory / "ttl", bounds_of(config.ttl), started)
+    there = (directory / "ttl").exists()
+    cache = (TtlCache if there else TtlCache.create)(directory / "ttl", bounds_of(config.ttl), started)
     metrics = WorkerMetrics()
-    with StatePage(directory / "state", create=True) as page:
+    with StatePage(directory / "state", create=not there) as page:
         suspension = Suspension(page)
         yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None, suspension), suspension)
         suspension.close()

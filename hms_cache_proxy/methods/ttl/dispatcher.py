@@ -10,7 +10,7 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -30,13 +30,13 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects
-from ..decision import BaseDecider, ClientSession, Decision, Forward, Pending, Serve, Wait
-from ..large import decided
+from ..decision import BaseDecider, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
+from ..large import decided, run_slice
 from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
-from .looking import Conversation, Maker, RequestView, TtlContext
+from .looking import Conversation, Maker, RequestView, TtlContext, Wanted
 from .pending import CheckingLock, HoldBarrier, Loading, Locking, WaitedFor, Writing
 from .refreshing import DueEntries
 from .whole import Whole
@@ -159,7 +159,7 @@ class LoadingDispatcher(BaseDecider):
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
-    ) -> Serve | Forward | Wait:
+    ) -> Decision:
         found = plan(header.name)
         if found is None:
             if not may_write(header.name, self._read_methods):
@@ -197,7 +197,7 @@ class LoadingDispatcher(BaseDecider):
 
     # Reads
 
-    def _read(self, call: _ReadCall) -> Serve | Forward | Wait:
+    def _read(self, call: _ReadCall) -> Decision:
         session, found, kind, header, message = call.session, call.plan, call.kind, call.header, call.message
         label = found.method.name
         if session.relay_for_good:
@@ -215,23 +215,64 @@ class LoadingDispatcher(BaseDecider):
         look = self._look(session, found, kind, header, message, args)
         if not look.policy(kind).cached:
             return Forward(label, "miss", "ttl_off", retry=True)
-        try:
-            conversation = self._conversation(look, label, kind, header, args, message[header.body :])
-            return self._answer(call, conversation)
-        except CacheError as error:
-            self._shared.troubled(error)
-            return Forward(label, "miss", "cache", retry=True)
+        looking = self._looking(call, look, args)
 
-    def _answer(self, call: _ReadCall, conversation: Conversation) -> Serve | Forward | Wait:
-        header = call.header
+        def step() -> Decision | None:
+            try:
+                found = run_slice(looking)
+                return found if found is None or isinstance(found, Wait) else self._answer(call, *found)
+            except CacheError as error:
+                self._shared.troubled(error)
+                return Forward(label, "miss", "cache", retry=True)
+
+        return step() or Work(step)
+
+    def _looking(
+        self, call: _ReadCall, look: RequestView, args: Any
+    ) -> Generator[None, None, tuple[Conversation, Wanted] | Wait]:
+        """The conversation, and what it has found; or a Wait, as soon as another load is known to bring what is
+        missing."""
+        header, label = call.header, call.plan.method.name
+        arguments = call.message[header.body :]
+        make = OBJECTS.get(label)
+        made = make(look, header, args, arguments) if make is not None else None
+        steps = made.looked_up() if made is not None else None
+        found = None
+        while steps is not None:
+            try:
+                missing = next(steps)
+            except StopIteration as done:
+                found = done.value
+                break
+            if missing and call.patient and (wait := self._wait(call, missing)) is not None:
+                return wait
+            yield
+        if made is None or found is None:
+            made = Whole(look.again(), label, arguments, call.kind)
+            found = made.wanted()
+        return made, found
+
+    def _wait(self, call: _ReadCall, missing: list[bytes]) -> Wait | None:
+        """A Wait if another load has claimed one of these; its `seen` is from before that was asked."""
+        seen, latest_ns = self._cache.moved(), call.arrived_ns + SHARED_NS
+        claimed = self._cache.is_claimed(missing, monotonic_ns(), latest_ns)
+        return Wait(seen, call.arrived_ns + self._shared.request_time_ns) if claimed else None
+
+    def _answer(self, call: _ReadCall, conversation: Conversation, found: Wanted) -> Serve | Forward | Wait:
+        header, (body, missing) = call.header, found
         label, kind, look = header.name.decode(), conversation.kind, conversation.look
-        seen = self._cache.moved()
-        body, missing = conversation.wanted()
+        if self._suspension.active:
+            return Forward(label, "miss", Reason.UNFENCED.value, retry=True)
         if body is not None:
             self._metrics.ttl_looked_up(kind.label, "refresh_due" if look.due else "hit")
             if look.due:
                 self.due.add(call.session.identity or b"", conversation, header, call.message)
-            return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, label)
+            head = message_header(header.name, MessageType.REPLY, header.seqid)
+            if isinstance(body, bytes):
+                return Serve(head + body, label)
+            body[0] = head + body[0]
+            return Serve(body[0] if len(body) == 1 else iter(body), label)
+        seen = self._cache.moved()
         if not look.claim(missing, alone=call.patient, latest_ns=call.arrived_ns + SHARED_NS):
             return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
@@ -252,13 +293,6 @@ class LoadingDispatcher(BaseDecider):
         about = tuple((database, table) for _, database, table in tables)
         listed = tuple(partition_lists(*parts) for parts in tables[-1:])  # calls about partitions name one table
         return RequestView(self._shared, user, depends, after_ns, about, listed)
-
-    def _conversation(
-        self, look: RequestView, label: str, kind: EntryKind, header: Header, args: Any, arguments: bytes
-    ) -> Conversation:
-        make = OBJECTS.get(label)
-        made = make(look, header, args, arguments) if make is not None else None
-        return made or Whole(look, label, arguments, kind)
 
 
 def _brings_write_ids(args: Any) -> bool:

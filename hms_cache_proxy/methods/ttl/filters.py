@@ -29,8 +29,8 @@ from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
 from ..reply_contents import returned_at, whole_header
-from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, question
-from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, PartitionsByNames, by_values, partitions_in, table_of
+from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, Steps, Wanted, in_one_step, pieces, question
+from .partitions import ASKED_AT_ONCE, PartitionEntries, PartitionsByNames, by_values, joined, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
 
@@ -71,15 +71,16 @@ class ByFilter(Conversation):
         self._selected: list[bytes] = []
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
+        self._due: list[bytes] = []
         self._given_up = False
 
-    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what to ask for next: the names, then partitions."""
         found = self.look.get(self._names_kind, [self._names_key])[0]
         if found is None:
             return None, [self._names_key]
         self._names = [name for name in found.body.split(b"\0") if name]
-        return self._from_names()
+        return (yield from self._from_names())
 
     def ask(self) -> Ask | None:
         """The names, or the partitions that are missing."""
@@ -102,9 +103,9 @@ class ByFilter(Conversation):
             return None
         self._names = names
         self._publish_names(names)
-        body, missing = self._from_names()
+        body, missing = in_one_step(self._from_names())
         if body is not None:
-            return body
+            return body if isinstance(body, bytes) else b"".join(body)
         self.look.claim(missing, alone=False)
         return None if self._given_up else self._question_for_partitions()
 
@@ -124,13 +125,13 @@ class ByFilter(Conversation):
 
     def batch(self) -> PartitionsByNames | None:
         """The partitions."""
-        return None if self._given_up else self._by_names(self._selected)
+        return None if self._given_up else self._by_names(self._selected, self._due)
 
-    def _by_names(self, wanted: list[bytes]) -> PartitionsByNames:
+    def _by_names(self, wanted: list[bytes], due: list[bytes] | None = None) -> PartitionsByNames:
         """The conversation that gets the partitions of these names."""
         header = self._header._replace(name=b"get_partitions_by_names")
         arguments = spec.args("get_partitions_by_names")(db_name=self._args.db_name, tbl_name=self._args.tbl_name)
-        return PartitionsByNames(self.look, header, self._entries.table, arguments, wanted)
+        return PartitionsByNames(self.look, header, self._entries.table, arguments, wanted, due)
 
     def _learn_names(self, reply: bytes) -> None:
         names = _names_in(reply)
@@ -142,22 +143,24 @@ class ByFilter(Conversation):
     def _publish_names(self, names: list[bytes]) -> None:
         self.look.publish([self.look.item(self._names_kind, self._names_key, b"\0".join(names))])
 
-    def _from_names(self) -> tuple[bytes | None, list[bytes]]:
+    def _from_names(self) -> Steps[Wanted]:
         assert self._names is not None
+        self._selected = selected = list[bytes]()
         try:
-            self._selected = selected = [name for name in self._names if self._is_selected(name)]
+            for some in pieces(self._names):
+                selected.extend(name for name in some if self._is_selected(name))
+                yield None
         except Unsure:
             self._given_up = True
             return self._whole.wanted()
-        found = self._entries.get(LIST, selected)
-        self._known = {n: f.body for n, f in zip(selected, found, strict=True) if f is not None and not f.absent}
+        self._known, _, self._due = yield from self._entries.find(selected)
         self._missing = [name for name in selected if name not in self._known]
         if len(self._missing) > ASKED_AT_ONCE:
             self._given_up = True
             return self._whole.wanted()
         if self._missing:
-            return None, [self._entries.key(LIST, name) for name in self._missing]
-        return self._result(), []
+            return None, self._entries.claims(self._missing)
+        return (yield from joined(self._known, wrapped=False)), []
 
     def _is_selected(self, name: bytes) -> bool:
         """Does the filter select it? Raises Unsure where databases may order its values differently."""

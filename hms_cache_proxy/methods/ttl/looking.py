@@ -6,10 +6,10 @@ not know: methods. Owner: one per request, on the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic_ns
-from typing import Any, NamedTuple, Protocol
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -17,7 +17,6 @@ from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of
 from hms_cache_proxy.cache.ttl_claims import FOREVER
-from hms_cache_proxy.cache.ttl_layout import target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
@@ -33,6 +32,23 @@ log = structlog.get_logger()
 
 HOLD_BYTES = 64 << 20
 """The longest reply that is split into objects. A longer one is relayed as it arrives, and not kept."""
+AT_ONCE: Final = 32
+"""Partitions in one step of a request that names many: less than a millisecond."""
+CLAIMED: Final = 200
+"""Of the partitions that a request lacks: enough to find another load of the same ones."""
+
+_Item = TypeVar("_Item")
+ReplyBody = bytes | list[bytes]
+"""A result struct; a large one in slices."""
+Wanted = tuple[ReplyBody | None, list[bytes]]
+"""(the result, []) if the cache has all of it; else (None, keys to claim)."""
+Steps = Generator[list[bytes] | None, None, _Item]
+"""Work in steps. One yields keys to claim as soon as it is known that something is missing."""
+
+
+def aging_ns() -> int:
+    """The clock of ages. The other one, which stands still while the machine sleeps, is that of claims and holds."""
+    return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 class KnownKeys(NamedTuple):
@@ -40,7 +56,7 @@ class KnownKeys(NamedTuple):
 
     names: tuple[bytes, ...]
     seq: int
-    began_ns: int
+    loaded_ns: int
 
 
 @dataclass(slots=True)
@@ -77,9 +93,9 @@ class TtlContext:
 
 @dataclass(slots=True)
 class RequestView:
-    """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then is
-    too old for this client. `tables`: database and name of the tables that it is about. `lists`: what entries about
-    several partitions depend on besides `depends`."""
+    """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then
+    (CLOCK_BOOTTIME) is too old for this client. `tables`: database and name of the tables that it is about. `lists`:
+    what entries about several partitions depend on besides `depends`."""
 
     shared: TtlContext
     user: bytes
@@ -105,14 +121,14 @@ class RequestView:
         policy = self.policy(kind)
         if not policy.cached:
             return [None] * len(keys)
-        now_ns = monotonic_ns()
+        now_ns = aging_ns()
         oldest, due = max(self.after_ns, now_ns - policy.ttl_s * 1e9), now_ns - policy.refresh_s * 1e9
         found: list[TtlEntry | None] = []
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends if members else self._depends(kind))
-            flushed = snapshot.invalidated_below(members.prefix) if members else {}
+            flushed = members is not None and snapshot.is_any_invalidated(members.prefix)
             for number, key in enumerate(keys):
-                own = flushed.get(target_key(members.target(number)), 0) if members and flushed else 0
+                own = snapshot.invalidated((members.target(number),)) if members and flushed else 0
                 entry = snapshot.since(key, max(since, own))
                 if entry is not None and entry.loaded_ns <= oldest:
                     entry = None
@@ -130,11 +146,11 @@ class RequestView:
         self.due = due
         return found
 
-    def is_young(self, kind: EntryKind, seq: int, began_ns: int) -> bool:
+    def is_young(self, kind: EntryKind, seq: int, loaded_ns: int) -> bool:
         """May the result of this load still be used? For results that are in no entry."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
-        return seq >= since and began_ns > max(self.after_ns, monotonic_ns() - self.policy(kind).ttl_s * 1e9)
+        return seq >= since and loaded_ns > max(self.after_ns, aging_ns() - self.policy(kind).ttl_s * 1e9)
 
     def again(self) -> RequestView:
         """The same view, for another load."""
@@ -149,13 +165,12 @@ class RequestView:
     def claim(self, keys: Sequence[bytes], *, alone: bool, latest_ns: int = FOREVER, refresh: bool = False) -> bool:
         """Begin to load these. False if another load has claimed one of them, which began no later than `latest_ns`,
         and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
-        shared = self.shared
-        load = shared.cache.begin(
-            keys, monotonic_ns(), shared.ends_ns(), alone=alone, latest_ns=latest_ns, refresh=refresh
-        )
+        shared, loaded_ns = self.shared, aging_ns()
+        times = monotonic_ns(), shared.ends_ns()
+        load = shared.cache.begin(keys, *times, alone=alone, latest_ns=latest_ns, refresh=refresh)
         if load.theirs and alone:
             return False
-        self.load = load
+        self.load = replace(load, loaded_ns=loaded_ns)
         return True
 
     def publish(self, items: Sequence[NewEntry]) -> None:
@@ -224,8 +239,8 @@ class EntryBatch(Protocol):
         """The names of entries that are due for a refresh."""
         ...
 
-    def find(self) -> None:
-        """Look up the entries, and which of them are due."""
+    def find(self) -> Iterator[object]:
+        """Look up the entries, and which of them are due, in steps."""
         ...
 
     def only(self, wanted: list[bytes]) -> EntryBatch:
@@ -252,12 +267,17 @@ class Conversation(Protocol):
     look: RequestView
     kind: EntryKind
 
-    def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """(the result struct, []) if the cache has all of it; else (None, keys of what is missing)."""
-        ...
+    def wanted(self) -> Wanted:
+        """What the cache has. For requests that take one step."""
+        raise AssertionError("this is looked up in steps")
+
+    def looked_up(self) -> Steps[Wanted | None]:
+        """The same in steps; None: the request cannot be answered from objects, as its arguments show."""
+        return self.wanted()
+        yield
 
     def ask(self) -> Ask | None:
-        """The question for what is missing; None for the client's own request. After `wanted`."""
+        """The question for what is missing; None for the client's own request. After `wanted` or `looked_up`."""
         return None
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
@@ -278,6 +298,21 @@ class Conversation(Protocol):
     def batch(self) -> EntryBatch | None:
         """What is due for a refresh and can be reloaded together with entries of other requests. After `wanted`."""
         return None
+
+
+def pieces(items: Sequence[_Item], size: int = AT_ONCE) -> Iterator[Sequence[_Item]]:
+    """The items of each step."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def in_one_step(steps: Steps[_Item]) -> _Item:
+    """Their result, for callers that must have it at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: _Item = done.value
+            return found
 
 
 def says_only(request: Any, *names: str) -> bool:

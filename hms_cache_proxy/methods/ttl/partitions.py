@@ -12,9 +12,10 @@ A partition in a reply is recognized by its values, which are known from the req
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from heapq import merge
 from random import random
-from typing import Any
+from typing import Any, NamedTuple
 
 from hms_cache_proxy.cache.ttl import EntryKind, NewEntry, TtlEntry
 from hms_cache_proxy.consistency import names
@@ -26,10 +27,21 @@ from hms_cache_proxy.wire.spans import list_spans
 
 from .. import projections
 from ..decision import Ask
-from ..readers.base import success_struct, success_structs, wrapped_structs
+from ..readers.base import around_structs, success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
 from ..reply_contents import returned_at, whole_header
-from .looking import Conversation, DueEntry, KnownKeys, RequestView, question, says_only
+from .looking import (
+    CLAIMED,
+    Conversation,
+    DueEntry,
+    KnownKeys,
+    RequestView,
+    Steps,
+    Wanted,
+    pieces,
+    question,
+    says_only,
+)
 from .members import Members, target_of
 from .tables import partition_keys
 from .whole import Whole
@@ -39,6 +51,8 @@ _SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
 _BY_NAMES = ("db_name", "tbl_name", "names", "engine")
 ASKED_AT_ONCE = 20_000
 """If more partitions are missing, the client's own request is sent."""
+JOINED_AT_ONCE = 250
+"""In one slice of a reply."""
 
 
 class Shown:
@@ -81,10 +95,36 @@ def _shown(method: str, reply: bytes, prefix: str) -> Any:
     return spec.decode(projection, reply, whole_header(reply).body)[0].success
 
 
-def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
+def joined(known: dict[bytes, bytes], *, wrapped: bool) -> Steps[list[bytes]]:
+    """The result of these partitions in order of their names, in slices; made in steps."""
+    before, after = around_structs(len(known), wrapped=wrapped)
+    runs = []
+    for some in pieces(list(known), JOINED_AT_ONCE):
+        runs.append(sorted(some))
+        yield None
+    slices, part = [], [before]
+    for name in merge(*runs):
+        part.append(known[name])
+        if len(part) == JOINED_AT_ONCE:
+            slices.append(b"".join(part))
+            part = []
+            yield None
+    return [*slices, b"".join((*part, after))]
+
+
+def by_values(wanted: Sequence[bytes]) -> dict[tuple[bytes, ...], bytes]:
     """The names, by the values in them."""
     split = ((split_name(name), name) for name in wanted)
     return {tuple(parts.values()): name for parts, name in split if parts is not None}
+
+
+class FoundEntries(NamedTuple):
+    """Partitions by name, as lists show them; the names of those that have no entry, not even that they do not exist;
+    the names of entries that are due for a refresh."""
+
+    known: dict[bytes, bytes]
+    missing: list[bytes]
+    due: list[bytes]
 
 
 class PartitionEntries:
@@ -98,7 +138,7 @@ class PartitionEntries:
         """The key of an entry."""
         return self.look.key(EntryKind.PARTITION, shape, *self.table, name)
 
-    def get(self, way: bytes, wanted: list[bytes]) -> list[TtlEntry | None]:
+    def get(self, way: bytes, wanted: Sequence[bytes]) -> list[TtlEntry | None]:
         """Entries by name; those shown in the other way too, where that makes no difference."""
         plain = self.look.get(
             EntryKind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
@@ -112,6 +152,25 @@ class PartitionEntries:
             for number, found in zip(missing, others, strict=True):
                 plain[number] = found
         return plain
+
+    def find(self, wanted: list[bytes]) -> Steps[FoundEntries]:
+        """Entries of partitions as lists show them, in steps."""
+        found, due = FoundEntries({}, [], []), self.look.due
+        for some in pieces(wanted):
+            before, lacked = len(due), bool(found.missing)
+            for name, entry in zip(some, self.get(LIST, some), strict=True):
+                if entry is None:
+                    found.missing.append(name)
+                elif not entry.absent:
+                    found.known[name] = entry.body
+            if len(due) > before:
+                found.due.extend(n for n in some if self.key(PLAIN, n) in due or self.key(LIST, n) in due)
+            yield None if lacked else self.claims(found.missing)
+        return found
+
+    def claims(self, missing: list[bytes]) -> list[bytes]:
+        """The keys to claim for these names."""
+        return [self.key(LIST, name) for name in missing[:CLAIMED]]
 
     def items(
         self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
@@ -147,12 +206,12 @@ class PartitionEntries:
         if parts is not None and load is not None:
             if len(known) > 10_000:
                 known.clear()
-            known[self.table] = KnownKeys(tuple(parts), load.seq, load.began_ns)
+            known[self.table] = KnownKeys(tuple(parts), load.seq, load.loaded_ns)
 
     def keys(self) -> tuple[bytes, ...] | None:
         """The table's partition keys, if the load that showed them is as young as an entry has to be."""
         known = self.look.shared.keys_of_tables.get(self.table)
-        if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.began_ns):
+        if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.loaded_ns):
             return known.names
         return partition_keys(self.look, self.table)
 
@@ -160,7 +219,16 @@ class PartitionEntries:
 class PartitionsByNames(Conversation):
     """get_partitions_by_names, and its _req twin if it sets nothing but names."""
 
-    def __init__(self, look: RequestView, header: Header, table: TableKey, args: Any, wanted: list[bytes]) -> None:
+    def __init__(
+        self,
+        look: RequestView,
+        header: Header,
+        table: TableKey,
+        args: Any,
+        wanted: list[bytes],
+        due: list[bytes] | None = None,
+    ) -> None:
+        """`due`: those of the names whose entries were found to be due for a refresh."""
         self.look = look
         self.kind = EntryKind.PARTITION
         self._header = header
@@ -173,18 +241,24 @@ class PartitionsByNames(Conversation):
         self._names = list(dict.fromkeys(wanted))
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
+        self._due = due or []
         self._compared: dict[bytes, bytes] = {}
 
-    def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """The result, or the keys of what is missing."""
-        found = self._entries.get(LIST, self._names)
-        self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None and not f.absent}
-        self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
+    def looked_up(self) -> Steps[Wanted | None]:
+        """The result, or the keys of what is missing. Two spellings of one name are not answered from objects: at most
+        one of them is the name of a partition."""
+        self._known, self._missing, self._due = yield from self._entries.find(self._names)
+        values: set[tuple[bytes, ...]] = set()
+        for some in pieces(self._names):
+            values.update(by_values(some))
+            yield None
+        if len(values) != len(self._names):
+            return None
         if not self._missing and self._names and self._entries.is_to_be_compared():
             self._compared, self._known, self._missing = self._known, {}, self._names
         if self._missing:
-            return None, [self._entries.key(LIST, name) for name in self._missing]
-        return self._result(), []
+            return None, self._entries.claims(self._missing)
+        return (yield from joined(self._known, wrapped=self._wrapped)), []
 
     def ask(self) -> Ask | None:
         """A question for the missing partitions; the client's own request if all are missing, or too many."""
@@ -219,14 +293,13 @@ class PartitionsByNames(Conversation):
         """The names by their keys."""
         return {self.key(LIST, name): name for name in self._names}
 
-    def find(self) -> None:
-        """Look up the entries, and which of them are due."""
-        self._entries.get(LIST, self._names)
+    def find(self) -> Iterator[object]:
+        """Look up the entries, and which of them are due, in steps."""
+        self._due = (yield from self._entries.find(self._names)).due
 
     def due_names(self) -> list[bytes]:
         """The names whose entries are due for a refresh."""
-        due = self.look.due
-        return [n for n in self._names if self.key(PLAIN, n) in due or self.key(LIST, n) in due]
+        return self._due
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """Take the missing partitions and return the whole result."""
@@ -287,10 +360,6 @@ def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> 
     table = table_of(request.db_name, request.tbl_name)
     if table is None or not request.names:
         return None
-    split = [split_name(name) for name in set(request.names)]
-    values = {tuple(parts.values()) for parts in split if parts is not None}
-    if len(values) != len(split):
-        return None  # two spellings of one name, of which at most one is the name of a partition
     return PartitionsByNames(look, header, table, args, request.names)
 
 

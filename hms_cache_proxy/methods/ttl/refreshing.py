@@ -51,7 +51,7 @@ class DueEntries:
                 self._alone.setdefault(one[0], (identity, one, conversation))
 
     def take(self) -> Iterator[Reload | None]:
-        """The reloads, each claimed; None for entries that another reload has claimed. Each step is a short one."""
+        """The reloads, each claimed; None for entries that another reload has claimed, and between short steps."""
         alone, self._alone = self._alone, {}
         together, self._together = self._together, {}
         for identity, (key, ask, learn), conversation in alone.values():
@@ -61,17 +61,19 @@ class DueEntries:
         for known in together.values():
             names = list(known.names)
             for at in range(0, len(names), NAMES_AT_ONCE):
-                yield _of_batch(known, names[at : at + NAMES_AT_ONCE])
+                yield from _of_batch(known, names[at : at + NAMES_AT_ONCE])
 
 
-def _of_batch(known: _Together, names: list[bytes]) -> Reload | None:
+def _of_batch(known: _Together, names: list[bytes]) -> Iterator[Reload | None]:
     found = known.batch.only(names)
-    found.find()
+    for _ in found.find():
+        yield None
     again = found.only(found.due_names())
     look, keys = again.look, again.keys()
     if not keys:
-        return None
+        return
     look.claim(list(keys), alone=False, refresh=True)
     assert look.load is not None, "it was claimed"
     mine = [keys[key] for key in look.load.claimed]
-    return Reload(again.kind, known.identity, again.question(mine), again.learn, look.release) if mine else None
+    if mine:
+        yield Reload(again.kind, known.identity, again.question(mine), again.learn, look.release)

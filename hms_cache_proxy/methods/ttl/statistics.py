@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from struct import Struct as Packer
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import EntryKind, NewEntry, TtlEntry
+from hms_cache_proxy.cache.ttl import EntryKind, NewEntry
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire.message import Header
@@ -21,7 +21,7 @@ from hms_cache_proxy.wire.spec import TType
 from ..decision import Ask
 from ..readers.base import success_struct
 from ..reply_contents import returned_at
-from .looking import Conversation, DueEntry, RequestView, question, says_only
+from .looking import CLAIMED, Conversation, DueEntry, RequestView, Steps, Wanted, pieces, question, says_only
 from .members import Members, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
@@ -45,18 +45,18 @@ class StatisticsOfPartitions(Conversation):
         self._of = (*table, columns, request.engine or b"")
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
+        self._due: list[bytes] = []
 
     def _key(self, name: bytes) -> bytes:
         return self.look.key(self.kind, *self._of, name)
 
-    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+    def looked_up(self) -> Steps[Wanted | None]:
         """The result, or the keys of what is missing."""
-        found = self._find()
-        self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None}
-        self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
-        if self._missing:
-            return None, [self._key(name) for name in self._missing]
-        return self._result(), []
+        yield from self.find()
+        return (None, self._claims()) if self._missing else (self._result(), [])
+
+    def _claims(self) -> list[bytes]:
+        return [self._key(name) for name in self._missing[:CLAIMED]]
 
     def ask(self) -> Ask | None:
         """A question for the missing partitions."""
@@ -80,16 +80,24 @@ class StatisticsOfPartitions(Conversation):
         """Nothing by itself."""
         return iter(())
 
-    def find(self) -> None:
-        """Look up the entries, and which of them are due."""
-        self._find()
-
-    def _find(self) -> list[TtlEntry | None]:
-        return self.look.get(self.kind, [self._key(n) for n in self._names], Members(self._table, self._names))
+    def find(self) -> Iterator[list[bytes] | None]:
+        """Look up the entries, and which of them are due, in steps."""
+        self._known, self._missing, self._due = {}, [], []
+        for some in pieces(self._names):
+            keys, lacked = [self._key(name) for name in some], bool(self._missing)
+            found = self.look.get(self.kind, keys, Members(self._table, some))
+            for name, key, entry in zip(some, keys, found, strict=True):
+                if entry is None:
+                    self._missing.append(name)
+                else:
+                    self._known[name] = entry.body
+                    if key in self.look.due:
+                        self._due.append(name)
+            yield None if lacked else self._claims()
 
     def due_names(self) -> list[bytes]:
         """The names whose entries are due for a refresh."""
-        return [name for name in self._names if self._key(name) in self.look.due]
+        return self._due
 
     def only(self, wanted: list[bytes]) -> StatisticsOfPartitions:
         """A load of these."""

@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.wire.message import Header
 
-from ..decision import ClientSession, Decider, Decision, Forward, Pending, Wait
+from ..decision import ClientSession, Decider, Decision, Forward, Pending, Wait, Work
 from ..large import decided
 
 
@@ -81,8 +81,8 @@ class Switch:
         by_time = self.by_time()
         turn, other = (self._loading, self._followed) if by_time else (self._followed, self._loading)
         decision = turn.decide(session, header, message, now_ns, complete=complete, patient=patient)
-        if isinstance(decision, Wait):
-            return replace(decision, seen=seen)
+        if isinstance(decision, Wait | Work):
+            return with_seen(decision, seen)
         if not isinstance(decision, Forward) or not (decision.outcome == "write" or decision.reason == "lock"):
             return decision
         told = other.decide(session, header, message, now_ns, complete=complete)
@@ -90,3 +90,18 @@ class Switch:
             return decision
         pair = (told.pending, decision.pending) if by_time else (decision.pending, told.pending)
         return replace(decision, hold_bytes=max(decision.hold_bytes, told.hold_bytes), pending=_Both(*pair))
+
+
+def with_seen(decision: Decision, seen: int) -> Decision:
+    """A decision about a read. One that waits, now or after some work, waits until either dispatcher has moved."""
+    if isinstance(decision, Wait):
+        return replace(decision, seen=seen)
+    if not isinstance(decision, Work):
+        return decision
+    step = decision.step
+
+    def seeing() -> Decision | None:
+        found = step()
+        return None if found is None else with_seen(found, seen)
+
+    return Work(seeing)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg2
 import psycopg2.extensions
-from sqlalchemy import Integer, cast, func
+from sqlalchemy import Integer, cast, literal_column
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
@@ -29,9 +29,13 @@ _COLLATION = """
 SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider' FROM pg_database d WHERE d.datname = current_database()"""
 _BYTEWISE = (b"C", b"POSIX", b"C.UTF-8", b"C.utf8")  # the last two order by code point, which is the same in UTF-8
 _BUILTIN, _ICU = b"b", b"i"  # providers: PostgreSQL's own, whose locales all compare bytes; ICU
-_SERVER = """
+_REPLICA = """CASE WHEN pg_is_in_recovery() THEN true
+  WHEN current_setting('default_transaction_read_only') = 'off' THEN false
+  ELSE (SELECT source IN ('configuration file', 'command line') FROM pg_settings
+    WHERE name = 'default_transaction_read_only') END"""
+_SERVER = f"""
 SELECT current_setting('server_version'), current_user::text, current_database()::text, current_schema()::text,
-  pg_is_in_recovery()"""
+  {_REPLICA}"""
 _PRIVILEGES = """
 SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
   coalesce(has_table_privilege(id, 'INSERT, UPDATE, DELETE, TRUNCATE'), false)
@@ -113,9 +117,10 @@ class Postgres(CommonDatabase, PostgresPieces):
         return self.is_binary
 
     def replica(self) -> Column:
-        """Whether the server is in recovery. A standby can leave recovery, but never enters it again without a
-        restart."""
-        return cast(func.pg_is_in_recovery(), Integer)
+        """Whether the server is in recovery, or its settings make transactions read-only, as tools that switch over set
+        them on the old primary: connections stay open, and have the new setting from their next statement on. What is
+        set for the account, its database or this connection says nothing about others, and is ignored."""
+        return cast(literal_column(_REPLICA), Integer)
 
     def under_way(self) -> tuple[int, int] | None:
         ((oldest, following),) = self.rows(_UNDER_WAY)
