@@ -27,7 +27,7 @@ from tests.testbed import ledger
 from tests.testbed.artifacts import BedError, schema_script
 from tests.testbed.packages import provided
 from tests.testbed.postgres import OWNER, READER, START_TIMEOUT_S, Collation, MetastoreDatabase, Schema
-from tests.testbed.processes import Process, free_port
+from tests.testbed.processes import SOON_S, Process, free_port
 
 ROOT = "root"
 DRIVER_CLASS = "org.mariadb.jdbc.Driver"
@@ -100,7 +100,7 @@ def connected(host: str, port: int, database: str | None, role: str = ROOT) -> I
         user=role,
         password=role,
         charset="utf8mb4",
-        connect_timeout=10,
+        connect_timeout=int(SOON_S),
         autocommit=True,
         client_flag=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS,
         sql_mode="ANSI_QUOTES,STRICT_TRANS_TABLES",

@@ -29,7 +29,7 @@ import psycopg2
 from tests.testbed import ledger, locales
 from tests.testbed.artifacts import BedError, schema_script, upgrade_script
 from tests.testbed.packages import provided
-from tests.testbed.processes import Process, free_port, wait_until
+from tests.testbed.processes import SOON_S, Process, free_port, wait_until
 
 SUPERUSER = "postgres"
 OWNER = "hive"
@@ -122,7 +122,9 @@ class MetastoreDatabase:
 @contextmanager
 def connected(host: str, port: int, database: str, role: str = SUPERUSER) -> Iterator[Any]:
     """A psycopg2 connection in autocommit mode, closed at the end."""
-    connection = psycopg2.connect(host=host, port=port, dbname=database, user=role, password=role, connect_timeout=10)
+    connection = psycopg2.connect(
+        host=host, port=port, dbname=database, user=role, password=role, connect_timeout=int(SOON_S)
+    )
     connection.autocommit = True
     try:
         yield connection
