@@ -82,8 +82,8 @@ test: install lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on Pos
 test-all: install-all lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=, FIGURES=1)
 	$(PYTEST) --tier all $(PYTEST_ARGS)
 
-coverage: $(if $(filter all every,$(TIER)),install-all,install) lint ## Run a tier (TIER=test) and keep which lines it reaches; `python -m tests.covered quick test all` compares
-	$(PYTHON) -m tests.covered --run $(TIER) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+coverage: $(if $(filter all every,$(TIER)),install-all,install) lint ## Run a tier (TIER=test, or all, AFTER=test) and keep which lines it reaches; `python -m tests.covered quick test all` compares
+	$(PYTHON) -m tests.covered --run $(TIER) $(if $(AFTER),--after $(AFTER)) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 planted: install ## Plant a fault in each package (PACKAGES="cache wire"); make test's tests must see it
 	$(PYTHON) -m tests.planted_faults $(PACKAGES)

@@ -1,6 +1,7 @@
 """Which lines of the package the tests of a tier reach, in every process that they start.
 
     python -m tests.covered --run test [pytest's options]    runs the tier, keeps what it reached in .coverage-data
+    python -m tests.covered --run all --after test           runs the rest of it, and counts what `test` reached, too
     python -m tests.covered quick test all                   compares tiers that were run
 
 Job: run pytest under coverage.py, which also measures workers, followers, supervisors and embedded metastores
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -48,28 +50,41 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of a tier reached. `failed`: pytest's exit code."""
+    """What one run of a tier reached. `failed`: pytest's exit code. `seed`: of its choices."""
 
     tier: str
     origin: figures.Origin
     failed: int
+    seed: str
     files: dict[str, Reached]
 
 
-def measure(tier: str, options: Sequence[str], kept: Path = KEPT) -> int:
-    """Run a tier; gives pytest's exit code."""
+def measure(tier: str, options: Sequence[str], after: str | None = None, kept: Path = KEPT) -> int:
+    """Run a tier; gives pytest's exit code. `after`: a tier whose last run counts as a part of this one. Raises
+    ValueError if the package has changed since that run."""
     of = figures.origin("hms_cache_proxy", "tests")
+    seed = os.environ.get("SEED") or str(random.SystemRandom().randrange(100_000))
+    rest: list[str] = []
+    if after is not None:
+        before = load(after, kept)
+        if any(file.digest != _digest(ROOT / name) for name, file in before.files.items()):
+            raise ValueError(f"the package has changed since tier {after} was run: run that again")
+        seed, rest = before.seed, ["--after", after]
     parts = kept / f"{tier}.parts"
     shutil.rmtree(parts, ignore_errors=True)
     parts.mkdir(parents=True)
-    environment = {**os.environ, "COVERAGE_FILE": str(parts / "data")}
+    environment = {**os.environ, "COVERAGE_FILE": str(parts / "data"), "SEED": seed}
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", "-m", "pytest"]
-    done = subprocess.run([*command, "--tier", tier, *options], cwd=ROOT, env=environment)
-    keep(tier, of, done.returncode, parts, kept)
+    done = subprocess.run([*command, "--tier", tier, *rest, *options], cwd=ROOT, env=environment)
+    if after is not None:
+        shutil.copy(kept / f"{after}.data", parts)
+    keep(tier, of, done.returncode, seed, parts, kept)
     return done.returncode
 
 
-def keep(tier: str, of: figures.Origin, code: int, parts: Path, kept: Path = KEPT, *, below: Path = PACKAGE) -> None:
+def keep(
+    tier: str, of: figures.Origin, code: int, seed: str, parts: Path, kept: Path = KEPT, *, below: Path = PACKAGE
+) -> None:
     """Sum up what the processes of a run have left in `parts`, of the files below a directory."""
     summed = Coverage(data_file=str(kept / f"{tier}.data"), config_file=str(ROOT / "pyproject.toml"))
     summed.erase()
@@ -77,17 +92,23 @@ def keep(tier: str, of: figures.Origin, code: int, parts: Path, kept: Path = KEP
     summed.combine(found, strict=True)
     summed.save()
     files = {name: asdict(reached) for name, reached in _files(summed, below)}
-    document = {"tier": tier, "origin": asdict(of), "failed": code, "files": files}
+    document = {"tier": tier, "origin": asdict(of), "failed": code, "seed": seed, "files": files}
     (kept / f"{tier}.json").write_text(json.dumps(document, default=sorted))
     shutil.rmtree(parts)
     print(f"tier {tier}: {len(found)} processes of the package have told what they reached")
 
 
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+
+
 def _files(summed: Coverage, below: Path) -> Iterator[tuple[str, Reached]]:
     for path in sorted(below.rglob("*.py")):
         _, lines, _, missing, _ = summed.analysis2(str(path))
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        yield str(path.relative_to(ROOT)), Reached(digest, frozenset(lines), frozenset(lines) - frozenset(missing))
+        yield (
+            str(path.relative_to(ROOT)),
+            Reached(_digest(path), frozenset(lines), frozenset(lines) - frozenset(missing)),
+        )
 
 
 def load(tier: str, kept: Path = KEPT) -> Run:
@@ -98,7 +119,8 @@ def load(tier: str, kept: Path = KEPT) -> Run:
         for name, one in document["files"].items()
     }
     of = document["origin"]
-    return Run(tier, figures.Origin(**{**of, "measures": tuple(of["measures"])}), document["failed"], files)
+    origin = figures.Origin(**{**of, "measures": tuple(of["measures"])})
+    return Run(tier, origin, document["failed"], document["seed"], files)
 
 
 def comparable(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
@@ -203,17 +225,24 @@ def compare(tiers: Sequence[str], kept: Path = KEPT) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """The command line."""
-    if len(arguments) > 1 and arguments[0] == "--run" and arguments[1] in TIERS:
-        return measure(arguments[1], arguments[2:])
-    if not arguments or not set(arguments) <= TIERS.keys():
-        print(f"usage: python -m tests.covered --run TIER [options], or TIER ...: {', '.join(TIERS)}", file=sys.stderr)
-        return 2
     try:
-        compare(arguments)
+        match arguments:
+            case ["--run", tier, "--after", after, *options] if {tier, after} <= TIERS.keys():
+                return measure(tier, options, after)
+            case ["--run", tier, *options] if tier in TIERS:
+                return measure(tier, options)
+            case [_, *_] if set(arguments) <= TIERS.keys():
+                compare(arguments)
+                return 0
     except FileNotFoundError as error:
         print(f"{error.filename} is missing: run `make coverage TIER=...` first", file=sys.stderr)
         return 1
-    return 0
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    usage = "usage: python -m tests.covered --run TIER [--after TIER] [options], or TIER ..."
+    print(f"{usage}: {', '.join(TIERS)}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

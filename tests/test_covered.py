@@ -13,6 +13,8 @@ from tests import covered
 from tests.covered import ROOT, Reached, Run
 from tests.figures import Origin
 
+NO_TESTS = pytest.ExitCode.NO_TESTS_COLLECTED
+
 OF = Origin(("tests",), "0123abcd", False, "2026-01-01")
 
 
@@ -22,7 +24,7 @@ def run(tier: str, **files: tuple[str, set[int], set[int]]) -> Run:
         f"hms_cache_proxy/{name.replace('__', '/')}.py": Reached(digest, frozenset(lines), frozenset(reached))
         for name, (digest, lines, reached) in files.items()
     }
-    return Run(tier, OF, 0, named)
+    return Run(tier, OF, 0, "1", named)
 
 
 LINES = set(range(1, 11))
@@ -71,22 +73,44 @@ assert subprocess.run([sys.executable, "-c", killed]).returncode == -signal.SIGT
 """
 
 
-def test_processes_are_measured_however_they_end(tmp_path: Path) -> None:
+def keep_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
+        monkeypatch.delenv(name)
     parts = tmp_path / "quick.parts"
     parts.mkdir()
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", "script.py"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    environment["COVERAGE_FILE"] = str(parts / "data")
+    environment = {**os.environ, "COVERAGE_FILE": str(parts / "data")}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
-    covered.keep("quick", OF, 1, parts, tmp_path, below=covered.PACKAGE / "consistency")
+    covered.keep("quick", OF, 1, "17", parts, tmp_path, below=covered.PACKAGE / "consistency")
+    assert not parts.exists()
+
+
+def test_processes_are_measured_however_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_a_run(tmp_path, monkeypatch)
     found = covered.load("quick", tmp_path)
-    assert (found.tier, found.origin, found.failed) == ("quick", OF, 1), "tests that fail do not stop it"
+    assert (found.tier, found.origin, found.failed, found.seed) == ("quick", OF, 1, "17"), (
+        "tests that fail do not stop it"
+    )
     reached = {name: len(one.reached) for name, one in found.files.items()}
     for module in ("fences", "floors", "names"):
         assert reached[f"hms_cache_proxy/consistency/{module}.py"] > 3, module
     assert reached["hms_cache_proxy/consistency/gate.py"] == 0
-    assert not parts.exists()
+
+
+def test_a_run_after_another_counts_what_that_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_a_run(tmp_path, monkeypatch)
+    file = "tests/consistency/test_floors.py"
+    assert covered.measure("test", [file, "-p", "no:cacheprovider"], "quick", tmp_path) == NO_TESTS, (
+        "quick's are left out"
+    )
+    quick, test = covered.load("quick", tmp_path), covered.load("test", tmp_path)
+    assert test.seed == quick.seed == "17" and quick.files["hms_cache_proxy/consistency/names.py"].reached
+    assert all(of_quick.reached <= test.files[name].reached for name, of_quick in quick.files.items())
+    kept = tmp_path / "quick.json"
+    kept.write_text(kept.read_text().replace('"digest": "', '"digest": "0', 1))
+    with pytest.raises(ValueError, match="changed since tier quick"):
+        covered.measure("test", [file], "quick", tmp_path)
 
 
 def test_a_tier_that_was_not_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

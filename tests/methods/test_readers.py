@@ -23,7 +23,7 @@ UNORDERED = (
     *("get_all_tables", "get_tables", "get_table_meta", "get_table_objects_by_name", "get_table_objects_by_name_req"),
     *("get_partition_names_ps", "get_partition_names_ps_req"),
     *("get_primary_keys", "get_unique_constraints", "get_not_null_constraints", "get_default_constraints"),
-    *("get_check_constraints", "get_all_table_constraints", "get_table_statistics_req"),
+    *("get_check_constraints", "get_foreign_keys", "get_all_table_constraints", "get_table_statistics_req"),
     *("get_partitions_statistics_req", "get_aggr_stats_for"),
 )
 """A metastore asks its database for these without an order; these tests run with list_order = name."""
