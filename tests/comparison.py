@@ -65,7 +65,7 @@ def is_unordered(method: str, arguments: Mapping[str, Any], *, newest: bool = Tr
     """Does Hive (the newest, or one before 4.2) list what this request asks for in no order?"""
     if not newest:
         return method in UNORDERED or method in UNORDERED_BEFORE
-    return method in UNORDERED or (method in UNORDERED_IF_ALL and arguments.get("pattern") in (None, ".*"))
+    return method in UNORDERED or (method in UNORDERED_IF_ALL and arguments.get("pattern") in (None, ".*", b".*"))
 
 
 def settled(value: Any) -> Any:

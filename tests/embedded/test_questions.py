@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.wire.message import MessageType
-from tests.comparison import first_difference
+from tests.comparison import first_difference, is_unordered
 from tests.embedded.differential import Asked
 from tests.methods.oracle import Reply
 from tests.methods.questions import Question, everything
@@ -71,7 +71,8 @@ class Answering:
         reply: Reply = self._asked._oracle.read(question.method, **arguments)
         if reply.type is MessageType.EXCEPTION:
             return reply.type.name  # its text is Java's
-        return self._asked._common(comparable(question.method, reply.value, UNORDERED))
+        alike = (question.method,) if is_unordered(question.method, question.arguments) else UNORDERED
+        return self._asked._common(comparable(question.method, reply.value, alike))
 
     def close(self) -> None:
         self._asked.close()
