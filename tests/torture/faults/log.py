@@ -48,7 +48,7 @@ def restore_database(world: World, chance: random.Random) -> None:
             client.get_current_notificationEventId()  # an id that will soon be of another history
     time.sleep(chance.uniform(1, 4))
     with world.still():
-        world.metastore.stop()
+        world.metastore.kill()  # one that is told to stop waits for idle connections, up to a minute
         for side in world.sides:
             side.database.refuse()
         assert kept.put_back(), "the database has another shape, or is in use"
