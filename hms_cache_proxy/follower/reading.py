@@ -9,7 +9,8 @@ Invariants:
 - A table that is named in a step is read in that step, or is not loaded after it. So whatever is loaded is as of the
   cursor, even while it is loaded in chunks: an event about one of its partitions changes the new set in the event's own
   step, before or after the chunk that has the partition.
-- All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded.
+- All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded. They
+  are not read if one is known that the cache cannot hold, and the event names others only.
 
 Owner: the follower's process; one object per step.
 """
@@ -343,9 +344,14 @@ class StepReading:
         if names is None or entry is None or not same or not self._understood(key, record):
             return True
         load = self._work.loads.get(key)
-        if load is not None and load.table_id == record.table_id:
+        if (load is not None and load.table_id == record.table_id) or self._stays_unfit(key, names):
             return False
         return not entry.partitions_loaded or len(names) > max(self.limits.chunk, entry.partition_count // NAMED_SHARE)
+
+    def _stays_unfit(self, key: TableKey, names: PartitionNames) -> bool:
+        """Has the table a partition that the cache cannot hold, which is not among those that may have changed?"""
+        unfit = self._work.unfit.get(key)
+        return unfit is not None and names is not None and unfit not in names
 
     def _understood(self, key: TableKey, record: TableRecord) -> bool:
         """Are the partition names that clients gave for this table spelled as the store spells them?"""
@@ -387,7 +393,7 @@ class StepReading:
             self._work.discard(key)
         elif count is not None:
             self._parts.whole(key, record, count)
-        elif names:
+        elif names and not self._stays_unfit(key, names):
             # Also names that a later chunk will have: over Thrift, what the snapshot has of them is known only once
             # they are read.
             self._parts.named(key, record, names)
