@@ -77,6 +77,8 @@ class StepReading:
         """Tables and databases that changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
+        self.settled: set[TableKey] = set()
+        """Those of these tables of whose open write ids each transaction is known."""
         self.read: set[bytes] = set()
         """Targets of everything that was read and may be served after this step."""
 
@@ -232,6 +234,8 @@ class StepReading:
                 if known is not None and not equivalent(known.text, now.text):
                     self.changes.touched.add(targets.table(*key))
             self.open_writes |= {(transaction, key) for transaction in writes.open.values()}
+            if UNKNOWN_ID not in writes.open.values():
+                self.settled.add(key)
 
     # --- databases and their lists
 
