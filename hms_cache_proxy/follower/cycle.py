@@ -469,7 +469,7 @@ class Cycle:
                 changes.stubs[key] = TableStub(record.table_id, record.table_type, FULL)
                 reading.evicted += 1
         if self._work is not None:
-            for key in self._work.loads.keys() | changes.stubs.keys():
+            for key in self._work.loads.keys() | changes.stubs.keys() | reading.ended_loads:
                 self._work.refuse(key)
         changes.partitions.clear()
         changes.chunks.clear()

@@ -77,6 +77,8 @@ class StepReading:
         """Tables and databases that changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
+        self.ended_loads: set[TableKey] = set()
+        """Tables whose load in chunks ends with this step."""
         self.settled: set[TableKey] = set()
         """Those of these tables of whose open write ids each transaction is known."""
         self.read: set[bytes] = set()
@@ -428,12 +430,15 @@ class StepReading:
             return
         cost = load.cost or self._parts.cost(key, record)
         if cost is None:
+            self.ended_loads.add(key)
             return
         limit = max(1, int(self._parts.room / cost))
         found = self._parts.chunk(key, record, after=load.after, limit=limit)
+        last = found is None or len(found) < limit
+        if last:
+            self.ended_loads.add(key)
         if found is None:
             return
-        last = len(found) < limit
         self.changes.chunks.append(PartitionChunk(record.table_id, found, first=load.after is None, last=last))
         if last:
             self.read.add(targets.table(*key))
