@@ -84,7 +84,12 @@ class LogClosed(StoreError):
 
 
 class Unfit(StoreError):
-    """An object has a form that the cache cannot hold without loss. It is left out; all else continues."""
+    """An object has a form that the cache cannot hold without loss. It is left out; all else continues. `partition`:
+    the name of one that has it, if it is known."""
+
+    def __init__(self, message: str, *, partition: bytes | None = None) -> None:
+        super().__init__(message)
+        self.partition = partition
 
 
 class CacheError(ProxyError):

@@ -289,7 +289,9 @@ class Cycle:
         )
 
     def _decide(self, begun: StepBegun, read: StepRead, overtaken: frozenset[bytes]) -> StepDecided:
-        transactions = read.known.after(read.affected, read.reading.open_writes)
+        exact = self._store.identity.exact  # else a transaction that is forgotten could not be looked up
+        settled = read.reading.settled if exact else frozenset[TableKey]()
+        transactions = read.known.after(read.affected, read.reading.open_writes, settled)
         changes = read.reading.changes
         changes.held = overtaken
         changes.done_ticket = begun.ticket
@@ -467,7 +469,7 @@ class Cycle:
                 changes.stubs[key] = TableStub(record.table_id, record.table_type, FULL)
                 reading.evicted += 1
         if self._work is not None:
-            for key in self._work.loads.keys() | changes.stubs.keys():
+            for key in self._work.loads.keys() | changes.stubs.keys() | reading.ended_loads:
                 self._work.refuse(key)
         changes.partitions.clear()
         changes.chunks.clear()

@@ -48,6 +48,9 @@ class LoadQueue:
         self.loads: dict[TableKey, ChunkedLoad] = {}
         self.refused: dict[TableKey, None] = {}
         """Tables that had no room; they are tried again when there is some."""
+        self.unfit: dict[TableKey, bytes] = {}
+        """Tables whose partitions the cache cannot hold, each with one of these partitions: as long as that one stays
+        as it is, they need not be read again."""
 
     @staticmethod
     def missing(cached: Inventory, filled: Mapping[int, bytes]) -> LoadQueue:
@@ -93,11 +96,12 @@ class LoadQueue:
         self.tables.pop(key, None)
         self.loads.pop(key, None)
         self.refused.pop(key, None)
+        self.unfit.pop(key, None)
 
     def discard_database(self, database: DatabaseKey) -> None:
         """The database is gone, with all that it had."""
         self.lists.pop(database, None)
-        for queue in (self.tables, self.loads, self.refused):
+        for queue in (self.tables, self.loads, self.refused, self.unfit):
             for key in [key for key in queue if key[:2] == database]:
                 self.discard(key)
 

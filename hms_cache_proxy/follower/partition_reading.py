@@ -128,6 +128,8 @@ class PartitionReading:
 
     def _not_held(self, key: TableKey, record: TableRecord, why: Unfit) -> None:
         self._work.discard(key)
+        if why.partition is not None:
+            self._work.unfit[key] = why.partition
         self._changes.not_loaded[record.table_id] = UNFIT
         self.unfit.append(f"{b'.'.join(key).decode('utf-8', 'replace')}: {why}")
 

@@ -9,7 +9,8 @@ Invariants:
 - A table that is named in a step is read in that step, or is not loaded after it. So whatever is loaded is as of the
   cursor, even while it is loaded in chunks: an event about one of its partitions changes the new set in the event's own
   step, before or after the chunk that has the partition.
-- All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded.
+- All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded. They
+  are not read if one is known that the cache cannot hold, and the event names others only.
 
 Owner: the follower's process; one object per step.
 """
@@ -76,6 +77,10 @@ class StepReading:
         """Tables and databases that changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
+        self.ended_loads: set[TableKey] = set()
+        """Tables whose load in chunks ends with this step."""
+        self.settled: set[TableKey] = set()
+        """Those of these tables of whose open write ids each transaction is known."""
         self.read: set[bytes] = set()
         """Targets of everything that was read and may be served after this step."""
 
@@ -231,6 +236,8 @@ class StepReading:
                 if known is not None and not equivalent(known.text, now.text):
                     self.changes.touched.add(targets.table(*key))
             self.open_writes |= {(transaction, key) for transaction in writes.open.values()}
+            if UNKNOWN_ID not in writes.open.values():
+                self.settled.add(key)
 
     # --- databases and their lists
 
@@ -343,9 +350,14 @@ class StepReading:
         if names is None or entry is None or not same or not self._understood(key, record):
             return True
         load = self._work.loads.get(key)
-        if load is not None and load.table_id == record.table_id:
+        if (load is not None and load.table_id == record.table_id) or self._stays_unfit(key, names):
             return False
         return not entry.partitions_loaded or len(names) > max(self.limits.chunk, entry.partition_count // NAMED_SHARE)
+
+    def _stays_unfit(self, key: TableKey, names: PartitionNames) -> bool:
+        """Has the table a partition that the cache cannot hold, which is not among those that may have changed?"""
+        unfit = self._work.unfit.get(key)
+        return unfit is not None and names is not None and unfit not in names
 
     def _understood(self, key: TableKey, record: TableRecord) -> bool:
         """Are the partition names that clients gave for this table spelled as the store spells them?"""
@@ -387,7 +399,7 @@ class StepReading:
             self._work.discard(key)
         elif count is not None:
             self._parts.whole(key, record, count)
-        elif names:
+        elif names and not self._stays_unfit(key, names):
             # Also names that a later chunk will have: over Thrift, what the snapshot has of them is known only once
             # they are read.
             self._parts.named(key, record, names)
@@ -418,12 +430,15 @@ class StepReading:
             return
         cost = load.cost or self._parts.cost(key, record)
         if cost is None:
+            self.ended_loads.add(key)
             return
         limit = max(1, int(self._parts.room / cost))
         found = self._parts.chunk(key, record, after=load.after, limit=limit)
+        last = found is None or len(found) < limit
+        if last:
+            self.ended_loads.add(key)
         if found is None:
             return
-        last = len(found) < limit
         self.changes.chunks.append(PartitionChunk(record.table_id, found, first=load.after is None, last=last))
         if last:
             self.read.add(targets.table(*key))

@@ -204,7 +204,8 @@ class Transactions:
 
     Transactions that were open when this process began come from the cache (`packed`). Those that were open when the
     cache was new come from the last rows of the log, and from the database (`also` in the first step). Later ones come
-    from ALLOC_WRITE_ID_EVENT rows. Others are looked up in the snapshot.
+    from ALLOC_WRITE_ID_EVENT rows. Others are looked up in the snapshot. Hive 3.1 logs nothing when a transaction times
+    out, so one is also forgotten when none of its tables has an open write of it any more.
 
     After a rename, a transaction writes the table under its new name, and no row says so. All names that the table has
     had since are kept, and all are read when the transaction ends, because within a step it is not known under which
@@ -246,21 +247,33 @@ class Transactions:
         touched = frozenset(targets.table(*key) for key in ended)
         return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
 
-    def after(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> Transactions:
-        """What is known after the commit: with what `affected` and `also` add, without the transactions that ended."""
+    def after(
+        self, affected: Affected, also: Set[tuple[int, TableKey]] = frozenset(), read: Set[TableKey] = frozenset()
+    ) -> Transactions:
+        """What is known after the commit: with what `affected` and `also` add, without the transactions that ended.
+        `read`: tables of which `also` has every open write."""
         begun = list(chain(affected.write_ids, also))
-        nothing_ended = self._tables.keys().isdisjoint(affected.ended)
+        ended = affected.ended | self._over(also, read)
+        nothing_ended = self._tables.keys().isdisjoint(ended)
         if not begun and nothing_ended and not (self._tables and affected.renamed):
             return self
         known = Transactions(limit=self._limit)
         known._tables = self._tables.copy()
         known._add(begun)
-        for number in affected.ended:
+        for number in ended:
             known._tables.pop(number, None)
         known._rename(affected.renamed)
         while len(known._tables) > self._limit:
             known._tables.popitem(last=False)
         return known
+
+    def _over(self, also: Set[tuple[int, TableKey]], read: Set[TableKey]) -> set[int]:
+        """The transactions all of whose tables were read, and that have no open write to any of them. While a metastore
+        renames a table, its old name counts too, and cannot be read."""
+        if not read:
+            return set()
+        opened = {number for number, _ in also}
+        return {number for number, tables in self._tables.items() if number not in opened and tables <= read}
 
     def _rename(self, renamed: Sequence[tuple[TableKey, TableKey]]) -> None:
         old_names = {old for old, _ in renamed}

@@ -28,7 +28,8 @@ EVERYTHING = (target.ALL,)
 MOST_ELEMENTS: Final = 100_000
 """Elements of one list that are read. The largest request that is read whole has fewer partitions."""
 MOST_TARGETS: Final = 10_000
-"""Objects that a large request may name. If it names more, it counts as naming everything."""
+"""Objects that a large request may name. If it names more, it counts as naming all partitions of their tables; if these
+are still too many, everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,13 @@ class Plan:
     @staticmethod
     def _named_stepwise(row: spec.Struct, rules: Sequence[shapes.Rule]) -> Generator[None, None, tuple[bytes, ...]]:
         found: dict[bytes, None] = {}
+        whole = False
         for rule in rules:
             for some in shapes.in_parts(rule, row):
-                found.update(dict.fromkeys(some))
+                found.update(dict.fromkeys(map(target.whole, some) if whole else some))
+                if len(found) > MOST_TARGETS and not whole:
+                    whole = True
+                    found = dict.fromkeys(map(target.whole, found))
                 if len(found) > MOST_TARGETS:
                     return EVERYTHING
                 yield

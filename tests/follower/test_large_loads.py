@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.errors import CacheFull, StoreError
+from hms_cache_proxy.follower import room
 from hms_cache_proxy.follower.affected import MAX_NAMED, Affected
 from hms_cache_proxy.follower.step import requested
 from hms_cache_proxy.store.part_names import is_name
@@ -111,6 +113,29 @@ def test_a_load_that_loses_its_room_in_the_step_of_an_event(catalog: Catalog, st
     stepping.settings = replace(stepping.settings, max_bytes=1 << 30)
     stepping.used(b"t", -5)
     stepping.another_cycle()
+    stepping.settle()
+    assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_last_chunk_for_which_the_file_has_no_room(
+    catalog: Catalog, stepping: Stepping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is loaded again when it is asked for, as others without room are."""
+    refused: list[int] = []
+    commit = stepping.writer.commit
+
+    def commit_but_the_last(changes: Changes) -> int:
+        if any(chunk.last for chunk in changes.chunks):
+            refused.append(changes.cursor)
+            raise CacheFull("the cache's map is full")
+        return commit(changes)
+
+    monkeypatch.setattr(room, "LOOK_S", 0.0)
+    monkeypatch.setattr(stepping.writer, "commit", commit_but_the_last)
+    stepping.settle()
+    assert len(refused) == 1 and not stepping.loaded(b"t")
+    monkeypatch.undo()
+    stepping.used(b"t", -5)
     stepping.settle()
     assert stepping.same(catalog, b"t") == PARTITIONS
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +86,23 @@ def test_a_change_of_a_table_that_is_renamed_before_the_follower_looks(catalog: 
     catalog.change(b"u", -1, tableName=b"v")
     stepping.step()
     assert stepping.loaded(b"v") and writers(stepping, b"v") == (1,)
+
+
+def noted(stepping: Stepping) -> set[int]:
+    """The transactions that are known to be open."""
+    return {int(number) for number in (stepping.writer.transactions or b"").split(b"\0")[::4] if number}
+
+
+def test_a_transaction_that_ends_without_a_row_in_the_log(catalog: Written, stepping: Stepping) -> None:
+    """As in Hive 3.1 when one times out: it is forgotten when its table is looked at, and not kept for ever."""
+    late, open_ = catalog.begin(), catalog.begin()
+    stepping.step()
+    assert noted(stepping) == {late, open_}
+    with closing(sqlite3.connect(catalog.file, timeout=60)) as connection, connection:
+        connection.execute("""UPDATE "TXNS" SET "TXN_STATE" = 'a' WHERE "TXN_ID" = ?""", (late,))
+    another = catalog.begin()
+    stepping.step()
+    assert noted(stepping) == {open_, another}
+    catalog.call("commit_txn", rqst=new("CommitTxnRequest", txnid=open_))
+    stepping.step()
+    assert noted(stepping) == {another}

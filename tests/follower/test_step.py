@@ -25,6 +25,7 @@ from hms_cache_proxy.store.protocol import EventRow, TableKey
 from tests.follower import rows
 
 T: TableKey = (b"hive", b"d", b"t")
+U: TableKey = (b"hive", b"d", b"u")
 A, B = b"fingerprint a", b"fingerprint b"
 
 LOGS = [
@@ -155,6 +156,19 @@ def test_transactions_are_bounded() -> None:
         known = known.after(Affected(write_ids=frozenset({(number, T)})))
     assert known.resolve(Affected(ended=frozenset({1})), no_transactions).tables == set()
     assert known.resolve(Affected(ended=frozenset({3})), no_transactions).tables == {T}
+
+
+def test_a_transaction_without_open_writes_is_forgotten() -> None:
+    """Hive 3.1 logs nothing when one times out. One table that was not read may still be written."""
+    known = Transactions().after(Affected(write_ids=frozenset({(3, T), (4, T), (5, T), (5, U), (6, U)})))
+    later = known.after(Affected(), {(4, T)}, {T})
+    gone = later.resolve(Affected(ended=frozenset({3})), lambda ids: [(number, b"d", b"looked up") for number in ids])
+    assert gone.tables == {(b"hive", b"d", b"looked up")}
+    assert later.resolve(Affected(ended=frozenset({4, 6})), no_transactions).tables == {T, U}
+    assert later.resolve(Affected(ended=frozenset({5})), no_transactions).tables == {T, U}
+    both_read = later.after(Affected(), {(4, T), (6, U)}, {T, U})
+    assert both_read.packed() == later.after(Affected(ended=frozenset({5}))).packed()
+    assert known.after(Affected(), set(), set()) is known
 
 
 def test_a_transaction_of_many_tables_costs_no_more_for_each() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.methods import large
@@ -98,6 +99,28 @@ def test_too_many_objects_are_everything(bench: Bench) -> None:
     decision, turns = decided(bench, encode_call("lock", request))
     assert turns > 100 and targets(decision) == EVERYTHING
     assert isinstance(decision, Forward) and isinstance(decision.pending, Lock) and decision.pending.reads
+
+
+def test_too_many_partitions_are_all_of_their_table() -> None:
+    """Statistics of a table with many partitions, in one call: of Hive 3.1, which logs nothing, they are reloaded."""
+    found = plan(b"set_aggr_stats_for")
+    assert found is not None
+    new: Any = spec.struct
+    described = [
+        new("ColumnStatisticsDesc")(isTblLevel=False, dbName=b"d", tableName=b"t", partName=b"p=%d" % number)
+        for number in range(10_001)
+    ]
+    every = [new("ColumnStatistics")(statsDesc=one, statsObj=[]) for one in described]
+    message = encode_call("set_aggr_stats_for", new("SetPartitionsStatsRequest")(colStats=every))
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    understanding = found.understand(message, header.body)
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(understanding)
+    understood = done.value.value
+    assert understood.targets == (target.table(b"hive", b"d", b"t"),)
+    assert understood.silent == (target.partitions(b"hive", b"d", b"t"),)
 
 
 def test_the_beginning_of_a_huge_request_is_not_walked_to_its_end() -> None:

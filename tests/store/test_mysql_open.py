@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.store.sql.report import privileges_report
 from hms_cache_proxy.store.sql.schema import READ_TABLES
 from hms_cache_proxy.store.sql.store import open_sql_store
@@ -107,4 +108,13 @@ def test_the_rows_after_a_row_of_the_log(empty: MariaDatabase) -> None:
         assert [(row.event_id, row.message) for row in separately] == [(2, "ü2"), (3, "ü3")]
         assert [snapshot.fingerprint(number) for number in range(4)] == prints and len(set(prints)) == 4
         assert snapshot.fingerprint(1) == prints[1] and snapshot.events(1, 10) == separately
+    store.close()
+
+
+def test_more_names_than_one_packet_holds(empty: MariaDatabase) -> None:
+    """The server takes 16 MB, and its statement has each name twice. What events name is read again until it can be."""
+    table = TableRecord(b"hive", b"d", b"t", 1, b"EXTERNAL_TABLE", b"", False, False, ((b"p", b"string"),), None)
+    store = open_sql_store(empty.reader_url)
+    with store.snapshot() as snapshot:
+        assert snapshot.partitions(table, names=[b"p=%0250d" % number for number in range(40_000)]) == []
     store.close()

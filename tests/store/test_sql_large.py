@@ -163,3 +163,19 @@ def test_every_partition_of_a_large_table(bed: Bed, unique_name: str, tmp_path: 
         assert whole[6][1][2][1] == b"hdfs://ns/wh/external/big.db/parts/" + partition.name
         assert len(whole[7][1]) == 6 and whole[7][1][b"transient_lastDdlTime"] == str(whole[4][1]).encode()
         assert len(whole[6][1][1][1]) == bulk.COLUMNS
+
+
+def test_more_names_than_a_statement_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "_MAX_NAMES", 7)
+    monkeypatch.setattr(partitions, "_MAX_NAME_BYTES", 100)
+    database = sqlite_database(tmp_path / "metastore.db")
+    bulk.fill(database, 60)
+    answers: list[None] = []
+    store = open_sql_store(database.reader_url, answered=lambda: answers.append(None))
+    with store.snapshot() as snapshot:
+        record = table(snapshot)
+        found = snapshot.partitions(record)
+        names = [b"ds=none", *(partition.name for partition in found)]
+        answers.clear()
+        assert snapshot.partitions(record, names=names) == found and len(answers) > sum(map(len, names)) / 100
+    store.close()

@@ -11,10 +11,10 @@ import pytest
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.report import privileges_report
 from hms_cache_proxy.store.sql.schema import READ_TABLES, hive_line
-from hms_cache_proxy.store.sql.store import open_sql_store
+from hms_cache_proxy.store.sql.store import open_database, open_sql_store
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
-from tests.testbed.postgres import LocalPostgres, MetastoreDatabase, Postgres, Schema
+from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, Postgres, Schema
 from tests.testbed.processes import wait_until
 
 
@@ -237,3 +237,14 @@ def test_a_snapshot_never_goes_on_without_its_connection(
     with store.snapshot() as snapshot:
         assert snapshot.database_names() == []
     store.close()
+
+
+def test_texts_that_an_encoding_lacks(postgres: Postgres, unique_name: str) -> None:
+    """Any client can send one in a write, which asks for a reload of what it names."""
+    postgres.execute(f"CREATE DATABASE {unique_name} TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
+    made = MetastoreDatabase(postgres.host, postgres.port, unique_name, Schema.HIVE42, Collation.C)
+    with closing(open_database(made.store_url)) as database:
+        assert database.binary_collation()
+        asked = database.text_list([name.encode() for name in ("ü", "日本", "ÿ\ufffd")])
+        assert database.rows("SELECT unnest(%(names)s::text[])", names=asked) == [("ü".encode(),)]
+        assert database.texts(name="日本".encode()) is None

@@ -126,14 +126,14 @@ class PartitionRows:
             head, tail, single, filtered = b"", b"", None, None
             if descriptor is not None:
                 if descriptor.skewed:
-                    records.append(Unfit(SKEWED))
+                    records.append(Unfit(SKEWED, partition=name))
                     continue
                 head, tail = descriptor.partition_head, descriptor.tail_list
                 single, filtered = descriptor.tail_single, descriptor.tail_filter
             try:
                 times = _TIMES.pack(encode.I32, 4, created, encode.I32, 5, accessed)
             except StructError:
-                records.append(Unfit("a partition with a time that a metastore cannot return"))
+                records.append(Unfit("a partition with a time that a metastore cannot return", partition=name))
                 continue
             records.append(
                 PartitionRecord(
@@ -154,13 +154,18 @@ class PartitionRows:
 
     def _incomparable(self, parts: Sequence[PartitionId], names: Sequence[bytes]) -> dict[int, Unfit]:
         """By table id, an Unfit for each table with a name that the database does not compare by its bytes."""
-        if self._database.incomparable(names) is None:
+        incomparable = self._database.incomparable
+        if incomparable(names) is None:
             return {}
         of_tables: defaultdict[int, list[bytes]] = defaultdict(list)
         for (table, _), name in zip(parts, names, strict=True):
             of_tables[table.table_id].append(name)
-        found = {table_id: self._database.incomparable(some) for table_id, some in of_tables.items()}
-        return {table_id: Unfit(why) for table_id, why in found.items() if why is not None}
+        found: dict[int, Unfit] = {}
+        for table_id, some in of_tables.items():
+            why = incomparable(some)
+            if why is not None:
+                found[table_id] = Unfit(why, partition=next((name for name in some if incomparable([name])), None))
+        return found
 
 
 class PartitionReader:

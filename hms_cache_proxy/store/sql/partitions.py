@@ -10,7 +10,7 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hms_cache_proxy.errors import Unfit
@@ -20,6 +20,10 @@ from hms_cache_proxy.store.sql.listings import LISTED, NamedId, Walk, Walks
 from hms_cache_proxy.store.sql.partition_rows import PartitionReader, PartitionStatements
 
 _MAX_PAIRS = 50_000  # of a table and a name, in one statement
+_MAX_NAMES = 10_000  # in one statement
+_MAX_NAME_BYTES = 1 << 20
+"""Of all names in one statement. MySQL gets each of them twice, as a literal, and MariaDB takes no statement of more
+than 16 MB (max_allowed_packet)."""
 
 
 class SqlPartitions:
@@ -115,8 +119,10 @@ class SqlPartitions:
         for start, end in _runs(wanted):
             by_id = {wanted[at].table.table_id: at for at in range(start, end) if wanted[at].names}
             names = {at: frozenset(wanted[at].names or ()) for at in by_id.values()}
-            texts = database.text_list(list(frozenset().union(*names.values())))
-            if texts:
+            for some in _statements(frozenset[bytes]().union(*names.values())):
+                texts = database.text_list(some)
+                if not texts:
+                    continue
                 tables = database.id_list(by_id)
                 rows = database.rows(statements.named_of_tables, tables=tables, names=texts)
                 found = ((by_id[table_id], name, id_) for table_id, id_, name in rows)
@@ -144,6 +150,20 @@ class SqlPartitions:
 
 def _place(table: TableRecord, after: bytes | None) -> dict[str, Any]:
     return {"table_id": table.table_id, "after": (after or b"").decode()}
+
+
+def _statements(names: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The names, as many at a time as a statement may have."""
+    some: list[bytes] = []
+    size = 0
+    for name in names:
+        if some and (len(some) == _MAX_NAMES or size + len(name) > _MAX_NAME_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(name)
+        size += len(name)
+    if some:
+        yield some
 
 
 def _runs(wanted: Sequence[SomePartitions]) -> Iterator[tuple[int, int]]:

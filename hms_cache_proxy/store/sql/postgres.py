@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
 from hms_cache_proxy.store.sql.dialect import Column, DatabaseServer, Row, TablePrivileges
-from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
+from hms_cache_proxy.store.sql.postgres_pieces import UTF_8, PostgresPieces
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 _OPTIONS = (
@@ -26,8 +26,10 @@ _OPTIONS = (
     "SET LOCAL idle_in_transaction_session_timeout = 0;"  # a step may work for a while on what it has read
 )
 _COLLATION = """
-SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider' FROM pg_database d WHERE d.datname = current_database()"""
+SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider', pg_encoding_to_char(d.encoding)::text FROM pg_database d
+WHERE d.datname = current_database()"""
 _BYTEWISE = (b"C", b"POSIX", b"C.UTF-8", b"C.utf8")  # the last two order by code point, which is the same in UTF-8
+_ANY_BYTES = b"SQL_ASCII"  # the encoding of a database that stores what it gets, as UTF-8 here
 _BUILTIN, _ICU = b"b", b"i"  # providers: PostgreSQL's own, whose locales all compare bytes; ICU
 _REPLICA = """CASE WHEN pg_is_in_recovery() THEN true
   WHEN current_setting('default_transaction_read_only') = 'off' THEN false
@@ -112,7 +114,8 @@ class Postgres(CommonDatabase, PostgresPieces):
     # -- what the database is
 
     def binary_collation(self) -> bool:
-        ((collation, provider),) = self.rows(_COLLATION)
+        ((collation, provider, encoding),) = self.rows(_COLLATION)
+        self.codec = UTF_8 if encoding == _ANY_BYTES else psycopg2.extensions.encodings.get(encoding.decode(), "ascii")
         self.is_binary = bool(provider == _BUILTIN or (provider != _ICU and collation in _BYTEWISE))
         return self.is_binary
 

@@ -31,11 +31,13 @@ from hms_cache_proxy.store.sql.common import CommonPieces
 from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer
 
 _EMPTY: Column = literal_column("''::bytea")
+UTF_8 = "utf_8"
 
 
 class PostgresPieces(CommonPieces):
-    """Makes statements and parts of them."""
+    """Makes statements and parts of them. `codec`: Python's name of the database's encoding."""
 
+    codec = UTF_8
     compiler = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
     folds_names = True
 
@@ -49,6 +51,18 @@ class PostgresPieces(CommonPieces):
 
     def among_texts(self, of: Column, name: str) -> Condition:
         return of == any_(cast(bindparam(name), ARRAY(Text)))
+
+    def text_list(self, values: Sequence[bytes]) -> list[str]:
+        """Without texts with characters that the database's encoding lacks: it would refuse the statement."""
+        found = super().text_list(values)
+        return found if self.codec == UTF_8 else [text for text in found if self._holds(text)]
+
+    def _holds(self, text: str) -> bool:
+        try:
+            text.encode(self.codec)
+        except UnicodeEncodeError:
+            return False
+        return True
 
     def pairs(self, first: Column, second: Column) -> TableValuedAlias:
         lists = (cast(bindparam("firsts"), ARRAY(Text)), cast(bindparam("seconds"), ARRAY(Text)))

@@ -78,7 +78,7 @@ def partition_record(
         raise Unfit("a partition with a field twice")
     head, location, tail = _descriptor(reply, spans)
     if line == "3.1" and tail and tail not in shared and _is_skewed(tail):
-        raise Unfit(SKEWED)
+        raise Unfit(SKEWED, partition=_name(table, reply, places))
     return PartitionRecord(
         _name(table, reply, places),
         runs.get(1, b""),
