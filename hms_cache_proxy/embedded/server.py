@@ -73,7 +73,12 @@ class ThriftServer:
             connection = Connection(self._service, sock, address[0])
             with self._lock:
                 self._connections.add(connection)
-            threading.Thread(target=self._keep, args=(connection,), name=f"client {address[0]}", daemon=True).start()
+            thread = threading.Thread(target=self._keep, args=(connection,), name=f"client {address[0]}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no memory for its stack, or a limit of processes
+                log.error("cannot serve a connection", peer=address[0], error=str(error))
+                self._end(connection)
 
     def _keep(self, connection: Connection) -> None:
         try:
@@ -85,9 +90,12 @@ class ThriftServer:
         except Exception:
             log.exception("a connection failed", peer=connection.session.peer)
         finally:
-            connection.close()
-            with self._lock:
-                self._connections.discard(connection)
+            self._end(connection)
+
+    def _end(self, connection: Connection) -> None:
+        connection.close()
+        with self._lock:
+            self._connections.discard(connection)
 
     def stop(self, timeout_s: float) -> bool:
         """Stop accepting and let running calls end; False if some did not end in time."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -169,7 +170,14 @@ def _json(value: Any, kind: int, inner: Any) -> str:
         left, left_inner, right, right_inner = inner[:4]
         pairs = [f"{_key(_json(k, left, left_inner), left)}:{_json(v, right, right_inner)}" for k, v in value.items()]
         return f'["{_JSON_NAMES[left]}","{_JSON_NAMES[right]}",{len(pairs)},{{{",".join(pairs)}}}]'
-    return repr(value) if kind == TType.DOUBLE else str(int(value))
+    return _double(value) if kind == TType.DOUBLE else str(int(value))
+
+
+def _double(value: float) -> str:
+    """JSON has no such numbers as NaN: the protocol writes their names as strings."""
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _key(written: str, kind: int) -> str:

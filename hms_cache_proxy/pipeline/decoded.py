@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any, Final
 
 from hms_cache_proxy.snapshots import layers, rows
@@ -19,6 +18,7 @@ from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import PartitionRecord, Statistics, TableRecord
 from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.decimals import exact
 
 _MAP: Final = "map<string,string>"
 _STORAGE: Final = {
@@ -205,7 +205,7 @@ def _statistics(statistics: Statistics | None) -> list[tuple[Any, ...]]:
 def _bound(value: Any) -> str | None:
     """A smallest or largest value: a number, days or seconds since 1970."""
     if hasattr(value, "unscaled"):
-        return str(Decimal(int.from_bytes(value.unscaled, "big", signed=True)).scaleb(-(value.scale or 0)))
+        return str(exact(value))
     if hasattr(value, "daysSinceEpoch"):
         return str(value.daysSinceEpoch)
     if hasattr(value, "secondsSinceEpoch"):

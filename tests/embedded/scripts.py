@@ -400,11 +400,16 @@ def statistics(db: str) -> list[Step]:
         "h": ("binary", data(binaryStats=struct("BinaryColumnStatsData", maxColLen=3, avgColLen=1.0, numNulls=2))),
     }
     sd = descriptor([field(name, kind) for name, (kind, _) in every.items()])
+    wider = {
+        "a": ("int", data(longStats=bounds("LongColumnStatsData", -1, 5))),
+        "c": ("double", data(doubleStats=bounds("DoubleColumnStatsData", 2.5, 10.0))),
+        "e": ("date", data(dateStats=bounds("DateColumnStatsData", struct("Date", daysSinceEpoch=3), day))),
+    }
 
-    def about(name: str, part: str | None = None, columns: str = "abcdefgh") -> Any:
+    def about(name: str, part: str | None = None, columns: str = "abcdefgh", said: dict[str, Any] = every) -> Any:
         place = {"isTblLevel": part is None, "dbName": db, "tableName": name, "partName": part, "catName": "hive"}
         objects = [
-            struct("ColumnStatisticsObj", colName=column, colType=every[column][0], statsData=every[column][1])
+            struct("ColumnStatisticsObj", colName=column, colType=said[column][0], statsData=said[column][1])
             for column in columns
         ]
         return struct("ColumnStatistics", statsDesc=struct("ColumnStatisticsDesc", **place), statsObj=objects)
@@ -417,6 +422,10 @@ def statistics(db: str) -> list[Step]:
     of_partitions = {"request": struct("PartitionsStatsRequest", **of_parts)}
     several = [about("p", "k=2", "ab")]  # of more than one, Hive logs in the order of a hash table
     of_several = {"request": struct("SetPartitionsStatsRequest", colStats=several, needMerge=False, engine="hive")}
+
+    def merged(*each: Any, argument: str = "request", merge: bool = True) -> dict[str, Any]:
+        return {argument: struct("SetPartitionsStatsRequest", colStats=list(each), needMerge=merge, engine="hive")}
+
     t, p = {"db_name": db, "tbl_name": "t"}, {"db_name": db, "tbl_name": "p"}
     external = {"EXTERNAL": "TRUE"}
     return [
@@ -433,11 +442,24 @@ def statistics(db: str) -> list[Step]:
         ("get_table_statistics_req", of_table("t", [*every, "zz"])),
         ("get_table_statistics_req", of_table("nope", ["a"])),
         ("get_table_statistics_req", of_table("t", ["a"], "impala")),
+        ("set_aggr_stats_for", merged(about("t"))),
+        ("set_aggr_stats_for", merged(about("t", None, "ace", wider))),
+        ("get_table_statistics_req", of_table("t", list(every))),
+        ("set_aggr_stats_for", merged(about("p", None, "ab"))),
+        ("get_table_statistics_req", of_table("p", ["a", "b"])),
+        ("set_aggr_stats_for", merged(about("t"), about("t"))),
+        ("set_aggr_stats_for", merged()),
+        ("update_table_column_statistics_req", merged(about("t"), argument="req")),
+        ("update_table_column_statistics_req", merged(about("t"), about("t"), argument="req", merge=False)),
+        ("update_partition_column_statistics_req", merged(about("p", "k=1"), argument="req")),
         ("update_partition_column_statistics", {"stats_obj": about("p", "k=1")}),
         ("update_partition_column_statistics", {"stats_obj": about("p", "k=9")}),
         ("get_partition", {**p, "part_vals": ["1"]}),
         ("get_partition_column_statistics", {**p, "part_name": "k=1", "col_name": "a"}),
         ("get_partition_column_statistics", {**p, "part_name": "k=2", "col_name": "a"}),
+        ("get_partitions_statistics_req", of_partitions),
+        ("set_aggr_stats_for", merged(about("p", "k=1", "ab"))),
+        ("set_aggr_stats_for", merged(about("p", "k=2", "ab"))),
         ("get_partitions_statistics_req", of_partitions),
         ("set_aggr_stats_for", of_several),
         ("get_partitions_statistics_req", of_partitions),

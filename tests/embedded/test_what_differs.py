@@ -151,6 +151,25 @@ def write_conflict(asked: Asked, db: str) -> Any:
     return [asked.ask("commit_txn", {"rqst": commit}) for commit in commits][-1]
 
 
+def merged_decimals(db: str) -> list[Step]:
+    """2.55 is stored, and 1.00 added: as bytes, 00 ff is less than 64."""
+
+    def told(low: bytes) -> tuple[str, dict[str, Any]]:
+        bound = struct("Decimal", unscaled=low, scale=2)
+        numbers = struct("DecimalColumnStatsData", lowValue=bound, highValue=bound, numNulls=0, numDVs=1)
+        data = struct("ColumnStatisticsData", decimalStats=numbers)
+        one = struct("ColumnStatisticsObj", colName="d", colType="decimal(10,2)", statsData=data)
+        place = struct("ColumnStatisticsDesc", isTblLevel=True, dbName=db, tableName="t", catName="hive")
+        wanted = [struct("ColumnStatistics", statsDesc=place, statsObj=[one])]
+        fields = {"colStats": wanted, "needMerge": low == b"\x64", "engine": "hive"}
+        return "set_aggr_stats_for", {"request": struct("SetPartitionsStatsRequest", **fields)}
+
+    described = table(db, "t", sd=descriptor([field("d", "decimal(10,2)")]), parameters=OUTSIDE)
+    asked = struct("TableStatsRequest", dbName=db, tblName="t", colNames=["d"], engine="hive")
+    made_, read = ("create_table", {"tbl": described}), ("get_table_statistics_req", {"request": asked})
+    return [made_, told(b"\0\xff"), told(b"\x64"), read]
+
+
 def statistics_logged(asked: Asked, db: str) -> Any:
     """Of many partitions, by one call: their names, as the log has them."""
     after = asked._oracle.do("get_current_notificationEventId").eventId
@@ -207,6 +226,7 @@ DIFFERS: Final[dict[str, list[tuple[Case, str, str]]]] = {
     "`alter_table` does not check the names of files": [(files_of_no_bucket, "o2", "success")],
     "Commits are not checked for write conflicts": [(write_conflict, "o2", "")],
     "Statistics of several partitions or columns": [(statistics_logged, "", "")],
+    "Where a client has statistics merged": [(steps(merged_decimals), "success", "success")],
 }
 """By the first words of what the page says: calls, and what each answers: the field that the reply has, or none."""
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.methods.readers.base import Decline
+from hms_cache_proxy.methods.proof import Proof
+from hms_cache_proxy.methods.readers import tables
+from hms_cache_proxy.methods.readers.base import Context, Decline
 from hms_cache_proxy.methods.readers.compliance import ACCURATE, ListReader
+from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.wire import spec
+from tests.cache.conftest import Shelf, shelf
+from tests.cache.records import DATABASE, IDENTITY, database, flat_table
 from tests.write_ids.transactions import struct
+
+__all__ = ["shelf"]
 
 LIST = b"d.t:5:3:3:4"  # 3 is open, 4 was aborted
 BASIC = b'{"BASIC_STATS":"true"}'
@@ -59,3 +71,29 @@ def test_what_is_not_as_hive_writes_it_is_left_to_the_metastore(text: bytes, acc
     with pytest.raises(Decline) as declined:
         accepted(text, 1, accurate)
     assert declined.value.reason is Reason.ARGUMENTS
+
+
+@pytest.mark.parametrize(("release", "compliant"), [("4.2", True), ("4.0", True), ("3.1", None), ("2.3", None)])
+def test_only_hive_4_is_told_the_list(shelf: Shelf, release: HiveLine, compliant: bool | None) -> None:
+    """Hive 3.1 and 2.3 have no such field in the request, nor in a table: they say nothing, so it is left to them."""
+    shelf.reopen(replace(IDENTITY, hive_line=release, schema_version=f"{release}.0"))
+    shelf.reader = CacheReader(shelf.path, shelf.page)
+    body = spec.encode(struct("Table", tableName=b"t", parameters={ACCURATE: BASIC}, writeId=5))
+    record = replace(flat_table(b"t", 1, body), transactional=True)
+    lists = {targets.databases(b"hive"), targets.tables(*DATABASE)}
+    shelf.writer.commit(
+        Changes(10, databases={DATABASE: database()}, complete=lists, tables={(*DATABASE, b"t"): record})
+    )
+    proof = Proof("passthrough", exact=True)
+    proof.text = b"sales.t:5:9223372036854775807::"
+    asked = struct("GetTableRequest", dbName=DATABASE[1], tblName=b"t", validWriteIdList=proof.text)
+    with shelf.reader.snapshot() as snapshot:
+        context = Context(snapshot, "get_table_req", True, proof)
+        if compliant is None:
+            with pytest.raises(Decline) as declined:
+                tables.get_table_req(context, spec.args("get_table_req")(req=asked))
+            assert declined.value.reason is Reason.RELEASE
+            return
+        answer = tables.get_table_req(context, spec.args("get_table_req")(req=asked))
+    assert isinstance(answer, bytes)
+    assert spec.decode(spec.result("get_table_req"), answer)[0].success.table.isStatsCompliant is compliant

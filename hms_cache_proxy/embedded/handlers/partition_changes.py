@@ -24,7 +24,7 @@ from hms_cache_proxy.embedded.handlers.table_changes import owns_data
 from hms_cache_proxy.embedded.handlers.table_moves import describe, is_translated
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as rows
-from hms_cache_proxy.embedded.rows import statistics
+from hms_cache_proxy.embedded.rows import statistics, transactions
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
 from hms_cache_proxy.embedded.values import copy, new
@@ -430,6 +430,8 @@ def _rename(
     after.sd.location = target
     _forget_stale_columns(call, part, after)
     rows.update_partition(call, row, part, after)
+    if table_rows.is_transactional(row.table.parameters):
+        transactions.rename_partition(call, (row.table.dbName, row.table.tableName), part.name, new_name)
     number = -1 if after.writeId is None else after.writeId
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
 

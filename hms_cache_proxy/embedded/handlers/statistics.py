@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded import events, merged, names
 from hms_cache_proxy.embedded.accurate import ACCURATE, add_columns, columns_of
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object, unknown_table
+from hms_cache_proxy.embedded.failures import Failure, internal, invalid_input, meta, no_such_object, unknown_table
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import statistics as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -49,12 +49,12 @@ def asked_for(request: Struct) -> tuple[list[str], str]:
 
 def update_table_column_statistics(call: Call, args: Struct) -> bool:
     """Set statistics of a table's columns."""
-    return _update(call, args.stats_obj, None, basic=False)
+    return _update(call, args.stats_obj, basic=False)
 
 
 def update_partition_column_statistics(call: Call, args: Struct) -> bool:
     """Set statistics of a partition's columns."""
-    return _update(call, args.stats_obj, None, basic=False)
+    return _update(call, args.stats_obj, basic=False)
 
 
 def update_table_column_statistics_req(call: Call, args: Struct) -> Struct:
@@ -69,45 +69,73 @@ def update_partition_column_statistics_req(call: Call, args: Struct) -> Struct:
 
 def _update_req(call: Call, request: Struct) -> Struct:
     if len(request.colStats) != 1:
-        raise invalid_object("Only one ColumnStatistics object can be set by this call")
-    done = _update(call, request.colStats[0], request.engine, basic=False, write_id=request.writeId)
+        raise invalid_input("Only one stats object expected")
+    if request.needMerge:
+        raise invalid_input("Merge is not supported for non-aggregate stats")
+    done = _update(call, request.colStats[0], basic=False, write_id=request.writeId)
     return new("SetPartitionsStatsResponse", result=done)
 
 
 def set_aggr_stats_for(call: Call, args: Struct) -> bool:
-    """Set statistics of a table or of several partitions; one event for each."""
+    """Set statistics of a table or of several partitions, or merge them into those that are stored; one event for each.
+
+    As in Hive 4.2, false for partitions whose statistics were merged, and a partition that is named twice gets its
+    statistics merged.
+    """
     request = args.request
+    if not request.colStats:
+        return True
+    of_table = request.colStats[0].statsDesc.isTblLevel
+    if of_table and len(request.colStats) != 1:
+        found = len(request.colStats)
+        raise meta(f"Expecting only 1 ColumnStatistics for table's column stats, but find {found}")
+    by_part: dict[str | None, Struct] = {}
     for each in request.colStats:
-        _update(call, each, request.engine, basic=True, write_id=request.writeId)
-    return True
+        before = by_part.get(each.statsDesc.partName)
+        if before is not None:
+            merged.merge_all(each.statsObj, before.statsObj)
+        by_part[each.statsDesc.partName] = each
+    with_engine = (ENGINE if request.engine is None else request.engine) if request.needMerge else None
+    for each in by_part.values():
+        _update(call, each, basic=True, write_id=request.writeId, merged_with=with_engine)
+    return of_table or not request.needMerge
 
 
-def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write_id: int | None = None) -> bool:
+def _update(
+    call: Call, given: Struct, *, basic: bool, write_id: int | None = None, merged_with: str | None = None
+) -> bool:
+    """Set statistics, or merge them with stored ones of an engine; of these, only columns with accurate statistics."""
     description = given.statsDesc
     row = named_table(call, description.dbName, description.tableName, description.catName)
-    given.engine = engine or given.engine or ENGINE
+    given.engine = ENGINE if given.engine is None else given.engine
     description.catName, description.dbName = row.table.catName, row.table.dbName
     description.tableName = row.table.tableName
     for each in given.statsObj:
         each.colName, each.colType = names.fold(each.colName), each.colType.lower()
-    described = [each.colName for each in given.statsObj]
+    part = None if description.isTblLevel else _part(call, row, description.partName)
+    owner = row.table_id if part is None else part.partition_id
+    before = (row.table if part is None else part.partition).parameters
+    if merged_with is not None:
+        columns = columns_of(before)
+        given.statsObj = [each for each in given.statsObj if each.colName in columns]
+        if not given.statsObj:
+            return True
+        stored = rows.read(call, [owner], columns, merged_with, partition=part is not None)
+        merged.merge_all(given.statsObj, [each for _, each in stored.get(owner, [])])
+    parameters = _accurate(before, [each.colName for each in given.statsObj], basic=basic and part is not None)
     number = -1 if write_id is None else write_id
     common = {"writeId": number, "database": row.table.dbName}
     place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
     description.lastAnalyzed = call.now
-    if description.isTblLevel:
-        parameters = _accurate(row.table.parameters, described, basic=False)
-        rows.put(call, row.table_id, given.statsObj, given.engine, partition=False)
-        table_rows.update_parameters(call, row.table_id, parameters)
+    rows.put(call, owner, given.statsObj, given.engine, partition=part is not None)
+    if part is None:
+        table_rows.update_parameters(call, owner, parameters)
         row.table.parameters = parameters
         fields: dict[str, Any] = {"colStatsJson": as_json(given), "parameters": parameters}
         fields["tableObjJson"] = as_json(row.table)
         events.log(call, "UPDATE_TBL_COL_STAT_EVENT", {**common, **fields}, **place)
         return True
-    part = _part(call, row, description.partName)
-    parameters = _accurate(part.partition.parameters, described, basic=basic)
-    rows.put(call, part.partition_id, given.statsObj, given.engine, partition=True)
-    partition_rows.update_parameters(call, part.partition_id, parameters)
+    partition_rows.update_parameters(call, owner, parameters)
     told = {ACCURATE: parameters[ACCURATE]} if basic else parameters
     fields = {"colStatsJson": as_json(given), "parameters": told, "partVals": part.partition.values}
     fields["tableObjJson"] = as_json(row.table)

@@ -19,6 +19,7 @@ from hms_cache_proxy.embedded.database import new_ids
 from hms_cache_proxy.embedded.rows.common import batches, rows_of
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.decimals import exact
 from hms_cache_proxy.wire.spec import Struct
 
 _TABLE = (T.TAB_COL_STATS.c.TBL_ID, "MTableColumnStatistics")
@@ -26,18 +27,15 @@ _PARTITION = (T.PART_COL_STATS.c.PART_ID, "MPartitionColumnStatistics")
 
 
 def _decimal_text(value: Struct | None) -> str | None:
-    if value is None:
-        return None
-    return format(Decimal(int.from_bytes(value.unscaled, "big", signed=True)).scaleb(-value.scale), "f")
+    return None if value is None else str(exact(value))
 
 
 def _decimal(value: str | None) -> Struct | None:
     if value is None:
         return None
-    number = Decimal(value)
-    exponent = number.as_tuple().exponent
+    sign, digits, exponent = Decimal(value).as_tuple()
     scale = -exponent if isinstance(exponent, int) else 0
-    unscaled = int(number.scaleb(scale))
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return new("Decimal", unscaled=unscaled.to_bytes(size, "big", signed=True), scale=scale)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Column, Table, delete, func, insert, select, update
 
 from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.schema import T
@@ -20,6 +20,16 @@ OPEN, COMMITTED, ABORTED = "o", "c", "a"
 READ_ONLY = int(enum("TxnType")["READ_ONLY"])
 DEFAULT = int(enum("TxnType")["DEFAULT"])
 REPL_CREATED = int(enum("TxnType")["REPL_CREATED"])
+_OF_PARTITIONS: dict[str, Table] = {
+    "TC": T.TXN_COMPONENTS,
+    "CTC": T.COMPLETED_TXN_COMPONENTS,
+    "HL": T.HIVE_LOCKS,
+    "CQ": T.COMPACTION_QUEUE,
+    "CC": T.COMPLETED_COMPACTIONS,
+    "WS": T.WRITE_SET,
+    "CMC": T.COMPACTION_METRICS_CACHE,
+}
+"""Tables with names of tables and partitions, by the prefix of their columns."""
 
 
 def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
@@ -278,15 +288,21 @@ def forget(call: Call, database: str, table: str | None = None, *, keep_ids: boo
 
 
 def rename_table(call: Call, old: tuple[str, str], new: tuple[str, str]) -> None:
-    """Move the write ids of a renamed table; `old` and `new` are (database, table)."""
-    columns, nexts = T.TXN_TO_WRITE_ID.c, T.NEXT_WRITE_ID.c
-    call.execute(
-        update(T.TXN_TO_WRITE_ID)
-        .where(columns.T2W_DATABASE == old[0], columns.T2W_TABLE == old[1])
-        .values(T2W_DATABASE=new[0], T2W_TABLE=new[1])
-    )
-    call.execute(
-        update(T.NEXT_WRITE_ID)
-        .where(nexts.NWI_DATABASE == old[0], nexts.NWI_TABLE == old[1])
-        .values(NWI_DATABASE=new[0], NWI_TABLE=new[1])
-    )
+    """Give all that is known of a renamed table by its name the new one; `old` and `new` are (database, table)."""
+    for prefix, other in {**_OF_PARTITIONS, "T2W": T.TXN_TO_WRITE_ID, "NWI": T.NEXT_WRITE_ID}.items():
+        database, table = _place(prefix, other)
+        mine = (database == old[0]) & (table == old[1])
+        call.execute(update(other).where(mine).values({database: new[0], table: new[1]}))
+
+
+def rename_partition(call: Call, of: tuple[str, str], old: str, new: str) -> None:
+    """The same for a partition of a table `of`: (database, table)."""
+    for prefix, other in _OF_PARTITIONS.items():
+        database, table = _place(prefix, other)
+        partition = other.c[f"{prefix}_PARTITION"]
+        mine = (database == of[0]) & (table == of[1]) & (partition == old)
+        call.execute(update(other).where(mine).values({partition: new}))
+
+
+def _place(prefix: str, other: Table) -> tuple[Column[Any], Column[Any]]:
+    return other.c[f"{prefix}_{'DB' if prefix == 'HL' else 'DATABASE'}"], other.c[f"{prefix}_TABLE"]

@@ -101,6 +101,7 @@ def _table(
     if entry.transactional:
         _capable(body, capabilities)
         if context.proof.text is not None and not entry.partition_keys:
+            context.only_hive4()  # others do not know the list, and say nothing
             context.as_usual(Differs.STATISTICS)
             body = _with_compliance(body, context.proof.text)
     return result(_with_access(body, entry.table_type) if capable else body)
