@@ -65,6 +65,7 @@ def test_every_metric_reason_and_outcome() -> None:
         assert f"| `{metric.name}` |" in text
     for reason in {reason.value for reason in Reason} | words.REASONS.keys() - {""}:
         assert f'<a id="reason-{reason}"></a>`{reason}`' in text, f"{reason}: the status page links to this place"
+    assert set(re.findall(r'<a id="reason-(\w+)">', text)) <= words.REASONS.keys(), "the status page has words for each"
     sources = "".join(p.read_text("utf-8") for p in (ROOT / "hms_cache_proxy" / "server").glob("*.py"))
     for reason in re.findall(r'"(no_upstream|upstream_\w+)"', sources):
         assert f"`{reason}`" in text, reason
