@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -142,6 +143,17 @@ def test_a_package_says_what_its_files_are(path: Path) -> None:
     for name in re.findall(r"`([\w/]+\.(?:py|html|md))`", path.read_text("utf-8")):
         places = (path.parent / name, path.parents[1] / name, ROOT / name, *path.parent.rglob(name))
         assert any(place.exists() for place in places), f"{path.parent.name}: {name}"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_every_module_is_in_the_readme_of_its_package(path: Path) -> None:
+    """Or in that of its folder. `cli/README.md` says of all commands where they are, `embedded/README.md` of all
+    handlers and rows."""
+    alike = ("cli", "handlers", "rows")
+    named = re.findall(r"`(?:[\w/]+/)?([\w*]+\.py)`", path.read_text("utf-8"))
+    for module in path.parent.rglob("*.py"):
+        if module.name != "__init__.py" and module.parent.name not in alike:
+            assert any(fnmatch(module.name, name) for name in named), f"{module.relative_to(ROOT)} is not in {path}"
 
 
 def test_every_package_has_a_readme() -> None:
