@@ -17,6 +17,7 @@ from functools import cache
 from time import monotonic_ns, time_ns
 from typing import Final, Literal, NamedTuple
 
+from hms_cache_proxy.cache.targets import ALL, SEPARATOR, UNKNOWN
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
@@ -141,10 +142,10 @@ def objects_of(method: str, message: bytes, body: int, *, complete: bool) -> lis
         return ["*"]
     names: dict[tuple[bytes, ...], None] = {}
     for target in found.named(message, body, complete=complete):
-        if target == b"*":
+        if target in (ALL, UNKNOWN):
             return ["*"]
-        if target[:1] in (b"t", b"d", b"l", b"D", b"m"):
-            names[tuple(target[1:].split(b"\0"))] = None
+        if target[:1] in (b"t", b"d", b"l", b"D", b"m", b"g"):
+            names[tuple(target[1:].split(SEPARATOR))] = None
     above = {name[:length] for name in names for length in range(1, len(name))}
     return [dotted(name) for name in names if name not in above]
 
