@@ -124,6 +124,13 @@ def test_links_of_the_readme_are_absolute_and_lead_to_files() -> None:
         assert (ROOT / target.removeprefix(BLOB)).is_file(), target
 
 
+def test_the_index_lists_every_page() -> None:
+    """The README says that it does."""
+    listed = set(re.findall(r"\]\(([^)#]+\.md)", page("docs/index.md")))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES if path.is_relative_to(ROOT / "docs")}
+    assert pages - listed == {"index.md"}
+
+
 def test_what_the_readme_says_first() -> None:
     first = page("README.md").split("\n\n")[1]
     assert "today's Spark and PyIceberg work on a Hive 4 metastore" in " ".join(first.split())
