@@ -34,7 +34,7 @@ PARTITIONS = 90
 DATA_DIR = Path("hms-cache-proxy-data")
 
 TEXT = """
-hms-cache-proxy is before {metastore}.
+hms-cache-proxy is in front of {metastore}.
 
   metastore URI for clients   {uri}
   status page                 {page}
