@@ -66,7 +66,7 @@ constraints: ## Rewrite constraints.txt: the newest versions that pyproject.toml
 run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server) and a little data; Ctrl-C ends it
 	@exec $(PYTHON) -m tests.demo
 
-run-hive: install ## The same before a Hive 4 metastore on PostgreSQL
+run-hive: install ## The same in front of a Hive 4 metastore on PostgreSQL
 	@exec $(PYTHON) -m tests.demo --hive
 
 lint: $(TEST) ## ruff and mypy (strict on the package)

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs/ and tests/ are not installed
 
 from docs import pages, structure
-from hms_cache_proxy.config import Setting, settings
+from hms_cache_proxy.config import Address, Setting, settings
 from hms_cache_proxy.doctor.database import MYSQL, grant_script
 from hms_cache_proxy.embedded.handlers import FAMILIES
 from hms_cache_proxy.embedded.handlers import METHODS as SERVED
@@ -39,6 +39,7 @@ def settings_table() -> str:
 
 
 def _default(setting: Setting) -> str:
+    """As it is written in the file of settings."""
     value = setting.default
     if value in ("", (), None, {}):
         return ""
@@ -47,7 +48,10 @@ def _default(setting: Setting) -> str:
     if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
         mebi = value >> 20
         return f"`{mebi >> 10}GiB`" if mebi % 1024 == 0 else f"`{mebi}MiB`"
-    return f"`{value}`" if isinstance(value, tuple | str) else f"`{json.dumps(value)}`"
+    if isinstance(value, float) and value >= 60:
+        unit, seconds = next((unit, s) for unit, s in (("d", 86_400), ("h", 3600), ("m", 60)) if value % s == 0)
+        return f"`{value / seconds:g}{unit}`"
+    return f"`{json.dumps(value)}`" if not isinstance(value, str | Address) else f"`{value}`"
 
 
 def metrics_table() -> str:

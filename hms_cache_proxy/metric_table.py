@@ -102,8 +102,8 @@ TABLE: tuple[Metric, ...] = (
         ("what", "result"),
         "worker",
         "Files of `certificate`, `upstream_ca`, `keytab`, `token_keys`, `groups`, `passwords` or `jwks` that were"
-        " loaded again, because they had changed or at SIGHUP, reads of `jwks` at a URL, and `settings` that were"
-        " changed at SIGHUP: loaded, or failed (the old ones stay).",
+        " loaded again, because they had changed or at SIGHUP, and reads of `jwks` at a URL: loaded, or failed (the old"
+        " ones stay). `settings`: those that were changed at SIGHUP.",
     ),
     Metric(
         "hms_proxy_limits_broken_total",
@@ -164,8 +164,7 @@ TABLE: tuple[Metric, ...] = (
         ("result",),
         "worker",
         "Lines of the access log and the slow log: written; dropped because they came faster than they could be written"
-        " (overflow); or"
-        " lost because the file could not be written (failed).",
+        " (overflow); or lost because the file could not be written (failed).",
     ),
     Metric(
         "hms_proxy_audit_log_lines_total",

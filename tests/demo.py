@@ -34,7 +34,7 @@ PARTITIONS = 90
 DATA_DIR = Path("hms-cache-proxy-data")
 
 TEXT = """
-hms-cache-proxy is before {metastore}.
+hms-cache-proxy is in front of {metastore}.
 
   metastore URI for clients   {uri}
   status page                 {page}
@@ -54,7 +54,7 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class Behind:
     """What the proxy is started with, and what to say of the metastore behind it."""
 
     arguments: list[str]
@@ -72,12 +72,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:
         try:
-            before = stack.enter_context(_hive()) if hive else _embedded()
-            proxy = _start(before)
+            behind = stack.enter_context(_hive()) if hive else _embedded()
+            proxy = _start(behind)
             stack.callback(_end, proxy)
-            addresses = _wait_ready(proxy, before.data_dir / "addresses.json")
+            addresses = _wait_ready(proxy, behind.data_dir / "addresses.json")
             _fill(addresses["listen"])
-            print(_text(before, addresses), flush=True)
+            print(_text(behind, addresses), flush=True)
             return proxy.wait()
         except DemoError as error:
             print(f"make run: {error}", file=sys.stderr)
@@ -87,13 +87,13 @@ def main() -> int:
             return 0
 
 
-def _embedded() -> Before:
+def _embedded() -> Behind:
     kept = f"  its database and tables     {DATA_DIR.resolve()}   (they stay; remove it to start over)\n"
-    return Before(["--embedded"], {}, DATA_DIR, "an embedded metastore", kept)
+    return Behind(["--embedded"], {}, DATA_DIR, "an embedded metastore", kept)
 
 
 @contextmanager
-def _hive() -> Iterator[Before]:
+def _hive() -> Iterator[Behind]:
     from tests.testbed.__main__ import down, up
     from tests.testbed.artifacts import BedError
     from tests.testbed.postgres import Collation
@@ -109,18 +109,18 @@ def _hive() -> Iterator[Before]:
             settings = {"UPSTREAM": metastore["uri"], "STORE_URL": metastore["reader_url"]}
             itself = f"  the metastore itself        {metastore['uri']}   (for changes behind the proxy's back)\n"
             name = f"a Hive {metastore['version']} metastore on PostgreSQL"
-            yield Before([], settings, Path(directory, "data"), name, itself)
+            yield Behind([], settings, Path(directory, "data"), name, itself)
         finally:
             down(state_file)
 
 
-def _start(before: Before) -> subprocess.Popen[bytes]:
+def _start(behind: Behind) -> subprocess.Popen[bytes]:
     """The real command, configured by the environment; in a session of its own, so that Ctrl-C is ours."""
-    given = {**before.settings, "DATA_DIR": str(before.data_dir)}
+    given = {**behind.settings, "DATA_DIR": str(behind.data_dir)}
     given |= {name: f"127.0.0.1:{port if _free(port) else 0}" for name, port in PORTS.items()}
     environment = {**os.environ, **{f"HMS_CACHE_PROXY_{name}": value for name, value in given.items()}}
-    (before.data_dir / "addresses.json").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "hms_cache_proxy", "serve", *before.arguments]
+    (behind.data_dir / "addresses.json").unlink(missing_ok=True)
+    command = [sys.executable, "-m", "hms_cache_proxy", "serve", *behind.arguments]
     return subprocess.Popen(command, env=environment, start_new_session=True)
 
 
@@ -197,9 +197,9 @@ def _struct(kind: str, /, **fields: Any) -> Any:
     return spec.struct(kind)(**fields)
 
 
-def _text(before: Before, addresses: dict[str, Any]) -> str:
+def _text(behind: Behind, addresses: dict[str, Any]) -> str:
     uri, page = f"thrift://{addresses['listen']}", f"http://{addresses['http']}/"
-    return TEXT.format(metastore=before.metastore, uri=uri, page=page, more=before.more)
+    return TEXT.format(metastore=behind.metastore, uri=uri, page=page, more=behind.more)
 
 
 if __name__ == "__main__":

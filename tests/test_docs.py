@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -65,6 +66,7 @@ def test_every_metric_reason_and_outcome() -> None:
         assert f"| `{metric.name}` |" in text
     for reason in {reason.value for reason in Reason} | words.REASONS.keys() - {""}:
         assert f'<a id="reason-{reason}"></a>`{reason}`' in text, f"{reason}: the status page links to this place"
+    assert set(re.findall(r'<a id="reason-(\w+)">', text)) <= words.REASONS.keys(), "the status page has words for each"
     sources = "".join(p.read_text("utf-8") for p in (ROOT / "hms_cache_proxy" / "server").glob("*.py"))
     for reason in re.findall(r'"(no_upstream|upstream_\w+)"', sources):
         assert f"`{reason}`" in text, reason
@@ -122,6 +124,13 @@ def test_links_of_the_readme_are_absolute_and_lead_to_files() -> None:
         assert (ROOT / target.removeprefix(BLOB)).is_file(), target
 
 
+def test_the_index_lists_every_page() -> None:
+    """The README says that it does."""
+    listed = set(re.findall(r"\]\(([^)#]+\.md)", page("docs/index.md")))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES if path.is_relative_to(ROOT / "docs")}
+    assert pages - listed == {"index.md"}
+
+
 def test_what_the_readme_says_first() -> None:
     first = page("README.md").split("\n\n")[1]
     assert "today's Spark and PyIceberg work on a Hive 4 metastore" in " ".join(first.split())
@@ -141,6 +150,17 @@ def test_a_package_says_what_its_files_are(path: Path) -> None:
     for name in re.findall(r"`([\w/]+\.(?:py|html|md))`", path.read_text("utf-8")):
         places = (path.parent / name, path.parents[1] / name, ROOT / name, *path.parent.rglob(name))
         assert any(place.exists() for place in places), f"{path.parent.name}: {name}"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_every_module_is_in_the_readme_of_its_package(path: Path) -> None:
+    """Or in that of its folder. `cli/README.md` says of all commands where they are, `embedded/README.md` of all
+    handlers and rows."""
+    alike = ("cli", "handlers", "rows")
+    named = re.findall(r"`(?:[\w/]+/)?([\w*]+\.py)`", path.read_text("utf-8"))
+    for module in path.parent.rglob("*.py"):
+        if module.name != "__init__.py" and module.parent.name not in alike:
+            assert any(fnmatch(module.name, name) for name in named), f"{module.relative_to(ROOT)} is not in {path}"
 
 
 def test_every_package_has_a_readme() -> None:

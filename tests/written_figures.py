@@ -72,7 +72,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "has shown life within 5 s": SETTING,
         "have shown life within 5 s": SETTING,
         "two cores and 1 GiB": ADVICE,
-        "reserve 5 MiB there": SETTING,
+        "reserve 7 MiB there": SETTING,
         "(16 MiB in MariaDB)": HIVE,
         "| every 20 ms at most (`follower.": SETTING,
         "every 50 ms, which is two fifths of the longest pause": SETTING,
@@ -108,7 +108,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "an 8 KiB mmap": SETTING,
     },
     "follower/README.md": {"metastore is checked every 30 s": SETTING},
-    "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},
+    "methods/README.md": {"beyond 100,000 moves or 10 s": SETTING, "(100 ms at most)": SETTING},
     "server/README.md": {"up to 8 MiB in memory": SETTING, "sees the first 64 KiB only": SETTING},
     "wire/README.md": {"even of 100 MB": SETTING},
 }

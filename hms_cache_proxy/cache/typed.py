@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Final
 
+from hms_cache_proxy.store.part_names import DEFAULT_PARTITION as DEFAULT_PARTITION
 from hms_cache_proxy.store.protocol import PartitionRecord
 
 INTEGER: Final = b"i"
 DATE: Final = b"d"
 UNKNOWN: Final = b"-"
 
-DEFAULT_PARTITION: Final = b"__HIVE_DEFAULT_PARTITION__"
 INTEGER_TYPES: Final = frozenset((b"tinyint", b"smallint", b"int", b"bigint"))
 _INTEGER = re.compile(rb"-?[0-9]{1,20}")  # the database casts to decimal(21,0)
 _DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")

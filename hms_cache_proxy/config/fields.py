@@ -1,6 +1,6 @@
 """How a setting is declared: as a field of a frozen dataclass, with bounds and a one-line description.
 
-Job: the base class and the field function of sections.py, security.py and ttl.py. Bounds and descriptions are stored
+Job: the base class and the field function of all sections. Bounds and descriptions are stored
 where pydantic looks for them in a dataclass (a field's metadata, `__get_pydantic_core_schema__`). load.py validates
 with pydantic. Child processes get validated settings; they do not import pydantic, which saves 9 MB and a fifth of a
 second each.

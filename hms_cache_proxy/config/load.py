@@ -17,23 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hms_cache_proxy.config.sections import (
-    ENV_PREFIX,
-    Config,
-    Setting,
-    disagreements,
-    env_name,
-    from_json,
-    settings,
-    to_json,
-)
-from hms_cache_proxy.config.urls import driver_problem, mask_url, metastore_url_problem, store_url_problem
+from hms_cache_proxy.config.sections import ENV_PREFIX, Config, disagreements, settings
+from hms_cache_proxy.config.urls import driver_problem, metastore_url_problem, store_url_problem
 from hms_cache_proxy.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-__all__ = ["Config", "Setting", "env_name", "from_json", "load", "mask_url", "settings", "to_json"]
 
 CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy

@@ -340,6 +340,12 @@ class Config(Section):
 
 def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     """Keys whose values contradict each other, and why."""
+    yield from _general_disagreements(config)
+    yield from _disagreements_about_users(config)
+    yield from _disagreements_about_addresses(config)
+
+
+def _general_disagreements(config: Config) -> Iterator[tuple[str, str]]:
     if (config.max_staleness_ms is not None) != (config.consistency == "bounded"):
         yield "max_staleness_ms", "is required with consistency = bounded, and has no meaning without it"
     if config.max_staleness_ms is not None and config.max_staleness_ms > config.max_unconfirmed_ms:
@@ -364,12 +370,16 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     with_database = bool(config.store_url or config.store_url_file or config.embedded)
     if config.bootstrap and not (with_database and config.store in ("auto", "sql") and not config.replay):
         yield "bootstrap", "needs a store_url: from the snapshot's event on, the log is followed in the database"
-    if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
+    if config.store == "sql" and not with_database:
         yield "store_url", "is required with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:
         yield "follower.poll_interval_min_ms", "must not be larger than follower.poll_interval_max_ms"
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
         yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
+
+
+def _disagreements_about_users(config: Config) -> Iterator[tuple[str, str]]:
+    """How clients and metastores know who calls, and how connections are secured."""
     yield from security_disagreements(
         config.security, config.tls, config.kerberos, passwords=takes_passwords(config.security, config.ldap)
     )
@@ -385,6 +395,9 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     for section in ("tls", "kerberos", "http_transport"):
         if getattr(config, section).upstream and (config.embedded or config.replay):
             yield f"{section}.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
+
+
+def _disagreements_about_addresses(config: Config) -> Iterator[tuple[str, str]]:
     addresses = (config.listen, config.http, config.admin.listen, *((config.peer_listen,) if config.peers else ()))
     ports = [address.port for address in addresses if address.port]
     if len(set(ports)) < len(ports):

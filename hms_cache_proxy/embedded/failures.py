@@ -16,10 +16,6 @@ class Failure(Exception):
         self.message = message
 
 
-class MethodNotServed(Exception):
-    """The method is not served: answered as a metastore answers an unknown method."""
-
-
 def internal(message: str) -> Failure:
     """For a Java exception that Hive does not declare: the answer is an internal error."""
     return Failure("RuntimeException", message)

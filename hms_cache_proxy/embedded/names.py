@@ -115,7 +115,7 @@ def qualified(catalog: str, *parts: str) -> str:
 
 def escape(part: str) -> str:
     """One side of `key=value` in a partition's name (FileUtils.escapePathName)."""
-    return part_names.escape(part.encode()).decode()
+    return part_names.escape_or_default(part.encode()).decode()
 
 
 def unescape(part: str) -> str:

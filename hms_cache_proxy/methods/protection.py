@@ -5,9 +5,10 @@ hold relayed calls back while their user or address has too many. Must not know:
 
 What is a change: a write of the method table, a method that is not in it, a lock that is not shared, and of the
 transactions those that Hive's readers do not need (_OF_READERS). What a call is about: the targets of its row, and for
-some methods _MORE. A write that does not say what it changes is refused if `refuse_writes` is set at all; a read that
-does not say what it reads is not refused. A message's type does not matter: a metastore does what a known method does
-whatever the type, and answers; it answers such a message of an unknown method too.
+some methods _MORE. `refuse_writes` also refuses a change that may be about any database: an unknown method, arguments
+that cannot be read. It does not refuse a change of something that is in no database, such as a role. A read that names
+no database is not refused. A message's type does not matter: a metastore does what a known method does whatever the
+type, and answers; it answers such a message of an unknown method too.
 
 Limits: a place for each relayed read or write, from its decision until its outcome is known. A CallPlace returns itself
 when it is garbage collected, so a call that ends in any way returns it. A call without a place waits, and is decided
@@ -44,10 +45,11 @@ REFUSALS: Final = frozenset({READ_ONLY, REFUSED, "user_busy", "address_busy"})
 
 _OF_READERS: Final = frozenset(
     "open_txns commit_txn abort_txn abort_txns get_open_txns get_open_txns_req get_open_txns_info get_valid_write_ids"
-    " get_max_allocated_table_write_id get_latest_txnid_in_conflict get_all_write_event_info"
-    " get_replayed_txns_for_policy".split()
+    " add_write_ids_to_min_history get_max_allocated_table_write_id get_latest_txnid_in_conflict"
+    " get_all_write_event_info get_replayed_txns_for_policy".split()
 )
-"""Transactions that change nothing by themselves."""
+"""Transactions that change nothing by themselves. Hive 4 calls add_write_ids_to_min_history for each query that reads a
+transactional table: it keeps the files that the query reads."""
 
 _MORE: Final[Mapping[str, shapes.Rule]] = {
     "create_function": shapes.database("func.dbName", "func.catName"),
@@ -62,6 +64,8 @@ _MORE: Final[Mapping[str, shapes.Rule]] = {
     "submit_for_cleanup": shapes.database("o1.dbname"),
     "seed_write_id": shapes.database("rqst.dbName"),
     "repl_tbl_writeid_state": shapes.database("rqst.dbName"),
+    "get_lock_materialization_rebuild": shapes.database("dbName"),
+    "heartbeat_lock_materialization_rebuild": shapes.database("dbName"),
     "create_stored_procedure": shapes.database("proc.dbName", "proc.catName"),
     "drop_stored_procedure": shapes.database("request.dbName", "request.catName"),
     "add_package": shapes.database("request.dbName", "request.catName"),

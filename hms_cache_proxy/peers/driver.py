@@ -26,7 +26,7 @@ import uvloop
 
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config import Address, Config, paths
 from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.config.security import issues_tokens
 from hms_cache_proxy.consistency.peer_fences import PeerFences
@@ -206,7 +206,7 @@ class PeersProcess:
                 complete = False
                 self._notices.say("peers cannot be looked up", host, str(error), boottime_ns())
                 continue
-            found += [f"[{row[4][0]}]:{port}" if ":" in str(row[4][0]) else f"{row[4][0]}:{port}" for row in rows]
+            found += [str(Address(str(row[4][0]), int(port))) for row in rows]
         return found, complete
 
     async def _tick(self) -> None:

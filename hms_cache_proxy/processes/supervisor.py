@@ -209,7 +209,7 @@ class Supervisor:
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""
-        return Child("metastore", 0, lock_fd=self._lock_fd, died=lambda _: None, passed=(own.fileno(),))
+        return Child("metastore", 0, lock_fd=self._lock_fd, died=self._metrics.died, passed=(own.fileno(),))
 
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""

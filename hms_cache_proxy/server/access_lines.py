@@ -169,11 +169,12 @@ def about(targets: Iterable[bytes]) -> tuple[str | None, int]:
         elif kind in (b"d", b"l", b"D"):
             others.append(target[1:].split(b"\0"))
     if len(tables) == 1:
-        return _joined(tables[0]), 1
+        return dotted(tables[0]), 1
     deepest = max(map(len, others), default=0)
     above = {tuple(table[:2]) for table in tables} or {tuple(other) for other in others if len(other) == deepest}
-    return (_joined(above.pop()) if len(above) == 1 else None), len(tables)
+    return (dotted(above.pop()) if len(above) == 1 else None), len(tables)
 
 
-def _joined(parts: Iterable[bytes]) -> str:
+def dotted(parts: Iterable[bytes]) -> str:
+    """The name of an object: `catalog.database.table`."""
     return ".".join(part.decode("utf-8", "replace") for part in parts)

@@ -11,17 +11,18 @@ Owner: the worker's event loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic_ns, time_ns
 from typing import Final, Literal, NamedTuple
 
+from hms_cache_proxy.cache.targets import ALL, SEPARATOR, UNKNOWN
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
 from hms_cache_proxy.methods.token_calls import BLOCKED
-from hms_cache_proxy.server.access_lines import say_when, user_of
+from hms_cache_proxy.server.access_lines import dotted, say_when, user_of
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import NEED_MORE, MessageType, parse_header
 
@@ -141,16 +142,12 @@ def objects_of(method: str, message: bytes, body: int, *, complete: bool) -> lis
         return ["*"]
     names: dict[tuple[bytes, ...], None] = {}
     for target in found.named(message, body, complete=complete):
-        if target == b"*":
+        if target in (ALL, UNKNOWN):
             return ["*"]
-        if target[:1] in (b"t", b"d", b"l", b"D", b"m"):
-            names[tuple(target[1:].split(b"\0"))] = None
+        if target[:1] in (b"t", b"d", b"l", b"D", b"m", b"g"):
+            names[tuple(target[1:].split(SEPARATOR))] = None
     above = {name[:length] for name in names for length in range(1, len(name))}
-    return [_joined(name) for name in names if name not in above]
-
-
-def _joined(parts: Iterable[bytes]) -> str:
-    return ".".join(part.decode("utf-8", "replace") for part in parts)
+    return [dotted(name) for name in names if name not in above]
 
 
 def _came_back(method: str, reply: bytes) -> str:

@@ -455,9 +455,8 @@ class Client(asyncio.Protocol):
         audited: AuditKind = "login_refused" if unknown else "request_refused"
         self._audit(audited, status=command.status, why=command.why, detail=command.detail or None)
         event = "login refused" if unknown else "request refused"
-        host = self._peer.rpartition(":")[0]
         details = {"status": str(command.status), "why": command.why, "detail": command.detail, "peer": self._peer}
-        self._hub.say(event, command.why + command.detail + host, **details)
+        self._hub.say(event, command.why + command.detail + self.address, **details)
 
     def _close(self, command: Close) -> None:
         metrics, why = self._hub.metrics, command.why
@@ -470,10 +469,8 @@ class Client(asyncio.Protocol):
             metrics.limit_broken("idle_timeout_s")
         if why is not Why.FINISHED:
             key = {"key": command.key} if command.key else {}
-            host = self._peer.rpartition(":")[0]
-            self._hub.say(
-                "client closed", why.value + host, why=why.value, **key, detail=command.detail, peer=self._peer
-            )
+            topic, peer = why.value + self.address, self._peer
+            self._hub.say("client closed", topic, why=why.value, **key, detail=command.detail, peer=peer)
         if why in (Why.UPSTREAM, Why.CACHE, Why.IDLE):
             self._transport.abort()  # a client cannot mistake a reset for the end of a reply
         else:

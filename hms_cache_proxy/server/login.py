@@ -59,15 +59,14 @@ class Logins:
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
-        return SaslStream(self._limit_bytes, self._threads, partial(self._broken, peer), self._memory)
+        return SaslStream("client", self._limit_bytes, self._threads, partial(self._broken, peer), self._memory)
 
     async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Negotiate. Then it is a Client, or its connection is closing."""
         negotiation, transport = Negotiation(), transport_name("sasl", over_tls=within_tls)
         try:
             login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
-            if stream.is_closing():  # its last step took a while: a Client has to begin on an open connection
-                raise ConnectionResetError("the client closed the connection during the login")
+            stream.check_open()
         except (OSError, WireError) as error:
             self.reports.refused(peer, transport, negotiation.mechanism, error)
             if isinstance(error, WireError):

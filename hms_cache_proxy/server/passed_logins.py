@@ -54,7 +54,7 @@ class PassedLogins:
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
-        return SaslStream(REPLY_BYTES, threads())  # no frame has to be whole: there is no layer
+        return SaslStream("client", REPLY_BYTES, threads())  # no frame has to be whole: there is no layer
 
     async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Pass the negotiation on. Then it is a Client, or its connection is closing."""
@@ -81,10 +81,8 @@ class PassedLogins:
             raise UpstreamError(f"all connections are taken ({limit})", uri=endpoint.uri)
         try:
             await _negotiate(stream, metastore, login)
-            if metastore.is_closing():
-                raise ConnectionResetError("the metastore closed the connection after the login")
-            if stream.is_closing():
-                raise ConnectionResetError("the client closed the connection during the login")
+            metastore.check_open()
+            stream.check_open()
         except BaseException:  # the time is over, too
             hub.leave_place(endpoint, client)
             metastore.abort()

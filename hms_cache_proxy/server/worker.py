@@ -143,26 +143,19 @@ async def _serve(
     settings: FollowedSettings,
     opened: Opened,
 ) -> None:
-    cache = opened.cache
-    loop = asyncio.get_running_loop()
-    metrics = hub.metrics
     stop = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    logs = [one for one in (hub.access_log, hub.slow_log, hub.audit_log, hub.traces) if one is not None]
-    if cache is not None:
-        of_hits = hub.traces if hub.traces is not None and hub.traces.of_hits else None
-        for told in (hub.access_log, hub.audit_log, of_hits):
-            if told is not None:
-                cache.dispatcher.tell_hits(told.hit)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    if opened.cache is not None:
+        _log_hits(hub, opened.cache)
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
     heeding = Heeding(config, hub)
     http = _http_service(config, hub, heeding) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
-    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
+    reloading = Reloading(StatePage(paths.state(config)), hub.metrics, secured, hub.endpoints.tls, settings)
     logins = opened.sasl.start(hub, reloading, heeding) if opened.sasl is not None else None
-    door = Door(config.security, secured, logins, lambda: Client(hub), metrics, over_http)
+    door = Door(config.security, secured, logins, lambda: Client(hub), hub.metrics, over_http)
     door.audit_log = hub.audit_log
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
@@ -173,34 +166,51 @@ async def _serve(
     if http is not None or logins is not None:
         heeding.start()
     hub.keep(reloading.run, "follow files")
-    hub.keep(partial(hub.sweep, _sweep_interval_s(config)), "sweep")
-    prober = Prober(hub.endpoints, metrics.circuit)
-    for endpoint in hub.endpoints.all:
-        hub.keep(partial(prober.watch, endpoint), f"probe {endpoint.uri}")
-    hub.keep(partial(_flush, metrics, hub.settings.room.budgets, hub.member), "flush metrics")
-    if cache is not None and config.serve_stale:
-        cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
-        hub.keep(partial(_doubt, config, cache.page, hub.endpoints), "doubt metastores")
-    if hub.tops is not None:
-        hub.keep(partial(_look, hub.tops), "count tables and users")
-    for one in logs:
-        hub.keep(partial(_flush_log, one), "flush a log")
-    _tend(config, hub, opened)
+    _tend_connections(config, hub)
+    _tend_caches(config, hub, opened)
     await stop.wait()
     log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
     acceptor.close()
     door.close()
     await hub.drain(config.drain_timeout_s)
-    for one in logs:
+    for one in _logs(hub):
         await one.flush()
     if hub.traces is not None:
         await hub.traces.close()
     log.info("worker ends", worker=hub.member.number)
 
 
-def _tend(config: Config, hub: Hub, opened: Opened) -> None:
+def _logs(hub: Hub) -> list[LineLog[Any] | traces.Traces]:
+    return [one for one in (hub.access_log, hub.slow_log, hub.audit_log, hub.traces) if one is not None]
+
+
+def _log_hits(hub: Hub, cache: OpenedCache) -> None:
+    """Have the hits of the hot path logged and traced; hub.observed does that for all other calls."""
+    of_hits = hub.traces if hub.traces is not None and hub.traces.of_hits else None
+    for told in (hub.access_log, hub.audit_log, of_hits):
+        if told is not None:
+            cache.dispatcher.tell_hits(told.hit)
+
+
+def _tend_connections(config: Config, hub: Hub) -> None:
+    """Start what watches clients and metastores, and what is counted and logged of them."""
+    hub.keep(partial(hub.sweep, _sweep_interval_s(config)), "sweep")
+    prober = Prober(hub.endpoints, hub.metrics.circuit)
+    for endpoint in hub.endpoints.all:
+        hub.keep(partial(prober.watch, endpoint), f"probe {endpoint.uri}")
+    hub.keep(partial(_flush, hub.metrics, hub.settings.room.budgets, hub.member), "flush metrics")
+    if hub.tops is not None:
+        hub.keep(partial(_look, hub.tops), "count tables and users")
+    for one in _logs(hub):
+        hub.keep(partial(_flush_log, one), "flush a log")
+
+
+def _tend_caches(config: Config, hub: Hub, opened: Opened) -> None:
     """Start what keeps the caches and the recording going."""
     cache, ttl, writer = opened.cache, opened.ttl, opened.writer
+    if cache is not None and config.serve_stale:
+        cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
+        hub.keep(partial(_doubt, config, cache.page, hub.endpoints), "doubt metastores")
     if cache is not None and config.peers:
         write_age_ns = fleet_times(config.peers).write_age_ns
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)

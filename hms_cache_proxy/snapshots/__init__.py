@@ -1,1 +1,1 @@
-"""Snapshots of a catalog in files: their format, for who writes them (pipeline/) and who reads them (follower/)."""
+"""Snapshots of a catalog in files: their format, which pipeline/ writes and follower/ reads."""

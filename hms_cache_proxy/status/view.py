@@ -176,9 +176,8 @@ class ProxyView:
         return None if age_ms is None else age_ms / 1000
 
     def metrics(self) -> bytes:
-        for role in ("worker", "follower"):
-            running = sum(child.pid is not None for child in self._children if child.role == role)
-            self._metrics.running.labels(role).set(running)
+        for role in {"worker", "follower"} | {child.role for child in self._children}:
+            self._metrics.running.labels(role).set(self._running(role)["running"])
         self._metrics.state(ready=self.not_ready() is None, mode=self._mode())
         running_ids = {child.name: child.pid for child in self._children if child.pid is not None}
         uses = {name: usage_of(pid) for name, pid in {"supervisor": os.getpid(), **running_ids}.items()}

@@ -1,6 +1,7 @@
 """Makes the name of a partition from its keys and values: `key=value/key=value`, as in PARTITIONS.PART_NAME.
 
-Job: Hive's FileUtils.makePartName. Must not know: tables, messages, the cache. Owner: any process; no state.
+Job: Hive's FileUtils.makePartName and its escapes: %XX stands for a character that a path cannot have. Must not know:
+tables, messages, the cache. Compared with metastores for every ASCII character. Owner: any process; no state.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from hms_cache_proxy.errors import WireError
 DEFAULT_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
 """The name of an empty partition value. Fixed where Hive makes the name of a partition."""
 
-_ESCAPED = frozenset(range(1, 0x20)) | frozenset(b"\"#%'*/:=?\\\x7f{[]^")
+_ESCAPED = bytes([*range(1, 0x20), 0x7F]) + b"\"#%'*/:=?[\\]^{"
+_NEEDS_ESCAPE = re.compile(b"[" + re.escape(_ESCAPED) + b"]")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_ESCAPES = [bytes([c]) if c not in _ESCAPED else b"%%%02X" % c for c in range(256)]
 
 
 def partition_name(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
     """`key=value/key=value` with Hive's escapes (FileUtils.makePartName)."""
     if len(keys) != len(values) or not keys:
         raise WireError(f"{len(values)} values for {len(keys)} partition keys")
-    return b"/".join(escape(_lower(key)) + b"=" + escape(value) for key, value in zip(keys, values, strict=True))
+    pairs = zip(keys, values, strict=True)
+    return b"/".join(escape_or_default(_lower(key)) + b"=" + escape_or_default(value) for key, value in pairs)
 
 
 def is_name(name: bytes, keys: Sequence[bytes]) -> bool:
@@ -34,17 +36,22 @@ def is_name(name: bytes, keys: Sequence[bytes]) -> bool:
     return partition_name(keys, [unescape(value) for _, _, value in parts]) == name
 
 
+def escape(part: bytes) -> bytes:
+    """A key or a value, as written in a name."""
+    if _NEEDS_ESCAPE.search(part) is None:
+        return part
+    return _NEEDS_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], part)
+
+
+def escape_or_default(part: bytes) -> bytes:
+    """The same, where an empty one is written as the default partition."""
+    return escape(part) if part else DEFAULT_PARTITION
+
+
 def unescape(part: bytes) -> bytes:
-    """The inverse of `escape`, except for the default partition's name."""
+    """The inverse of `escape`."""
     return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), part)
 
 
 def _lower(key: bytes) -> bytes:
     return key.lower() if key.isascii() else key.decode("utf-8", "replace").lower().encode("utf-8")
-
-
-def escape(part: bytes) -> bytes:
-    """Escapes one side of `key=value`. An empty one becomes the default partition's name."""
-    if not part:
-        return DEFAULT_PARTITION
-    return b"".join([_ESCAPES[c] for c in part])

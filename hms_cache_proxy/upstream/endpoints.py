@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from hms_cache_proxy.config.address import Address
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.service_login import ServiceLogins
@@ -70,12 +71,12 @@ class Endpoint:
 
     @property
     def uri(self) -> str:
-        return f"thrift://[{self.host}]:{self.port}" if ":" in self.host else f"thrift://{self.host}:{self.port}"
+        return Address(self.host, self.port).uri
 
     @property
     def authority(self) -> str:
         """Host and port, as in a URI."""
-        return self.uri.partition("://")[2]
+        return str(Address(self.host, self.port))
 
     @property
     def secured(self) -> dict[str, Any]:

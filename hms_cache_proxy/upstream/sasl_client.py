@@ -23,7 +23,7 @@ from hms_cache_proxy.security.mechanism import LoginFailed, OwnLogin
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused, UserTokens
-from hms_cache_proxy.upstream.sasl_stream import SaslStream
+from hms_cache_proxy.upstream.sasl_stream import SaslStream, closed_during_login
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
 from hms_cache_proxy.wire.sasl import Status, message, parse_message, text_of
@@ -92,8 +92,7 @@ async def _logged_in(
         stream.send(negotiation.first)
         while not negotiation.done:
             stream.send(await loop.run_in_executor(threads(), negotiation.take, await stream.more()))
-        if stream.is_closing():
-            raise ConnectionResetError("the metastore closed the connection after the login")
+        stream.check_open()
     except BaseException:  # the time is over, too
         stream.abort()
         raise
@@ -104,7 +103,7 @@ async def _logged_in(
 
 async def begin_login(endpoint: Endpoint, reached: Callable[[], None] = _untold) -> SaslStream:
     """A connection on which nothing was said yet. OSError if there is none."""
-    _, stream = await _carried(endpoint, lambda: SaslStream(REPLY_BYTES, threads()), reached)
+    _, stream = await _carried(endpoint, lambda: SaslStream("metastore", REPLY_BYTES, threads()), reached)
     return stream
 
 
@@ -234,7 +233,7 @@ class SaslSocket:
     def _receive(self) -> bytes:
         data = self._connection.recv(_READ_BYTES)
         if not data:
-            raise ConnectionResetError("the metastore closed the connection during the login")
+            raise closed_during_login("metastore")
         return data
 
 

@@ -20,7 +20,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from hms_cache_proxy.budget import UNBOUNDED, Budget, Charge
 from hms_cache_proxy.errors import LimitError, WireError
@@ -35,18 +35,25 @@ PIECE_BYTES: Final = 1 << 18  # of an unwrapped frame that are passed on at once
 _LENGTH_BYTES: Final = 4
 
 
+def closed_during_login(other_side: str) -> ConnectionResetError:
+    """The error of a login that ends because the client or the metastore has closed the connection."""
+    return ConnectionResetError(f"the {other_side} closed the connection during the login")
+
+
 class SaslStream(asyncio.Protocol, asyncio.Transport):
-    """`limit_bytes`: of a wrapped frame. `threads`: where long ones are unwrapped. `memory`: for long
-    frames, until they are unwrapped; None: without a budget."""
+    """`other_side`: for errors. `limit_bytes`: of a wrapped frame. `threads`: where long ones are unwrapped. `memory`:
+    for long frames, until they are unwrapped; None: without a budget."""
 
     def __init__(
         self,
+        other_side: Literal["client", "metastore"],
         limit_bytes: int,
         threads: Executor,
         told: Callable[[WireError], None] = lambda error: None,
         memory: Budget | None = None,
     ) -> None:
         super().__init__()
+        self._other_side = other_side
         self._told = told
         self._memory = Charge(memory or Budget("", UNBOUNDED), for_write=True)  # a frame may be a write
         self._limits = MessageLimits(message_bytes=limit_bytes, string_bytes=limit_bytes)
@@ -80,7 +87,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         """The next bytes of the other side. ConnectionResetError if it has closed."""
         while not self._received:
             if self._ended or self._lost:
-                raise ConnectionResetError("the connection was closed during the login")
+                raise closed_during_login(self._other_side)
             self._news.clear()
             await self._news.wait()
         data = bytes(self._received)
@@ -94,9 +101,15 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         if not self._lost:
             self._transport.write(data)
 
+    def check_open(self) -> None:
+        """ConnectionResetError if the connection is closing, as it may be when the last step of a login took a while:
+        `open` cannot begin on a transport that has gone."""
+        if self.is_closing():
+            raise closed_during_login(self._other_side)
+
     def open(self, inner: asyncio.Protocol, protection: Protection, rest: bytes) -> None:
-        """The negotiation is over: from now on everything is for `inner`. `rest`: what came behind it. Not for a
-        connection that is closing: a transport that has gone cannot be begun with."""
+        """The negotiation is over: from now on everything is for `inner`. `rest`: what came behind it. Call
+        `check_open` first."""
         self._inner, self._protection = inner, protection
         self._plain = protection.layer is Layers.AUTH
         inner.connection_made(self)

@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from hms_cache_proxy.config.address import Address
 from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.security.towards import PLAIN, Towards
@@ -53,7 +54,7 @@ class ServiceConnection:
     def __init__(self, host: str, port: int, *, timeout_s: float, secured: Towards = PLAIN) -> None:
         self._where = (host, port)
         self._secured = secured
-        self.uri = f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
+        self.uri = Address(host, port).uri
         self._timeout_s = timeout_s
         self._socket: ThriftSocket | None = None
         self._seqid = 0

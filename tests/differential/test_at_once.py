@@ -29,7 +29,7 @@ Make = Callable[..., AtOnce]
 
 @pytest.fixture
 def at_once(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> Iterator[Make]:
-    """`at_once(flavour)`: a proxy before a metastore with a few tables."""
+    """`at_once(flavour)`: a proxy in front of a metastore with a few tables."""
     with ExitStack() as stack:
 
         def make(flavour: str, **options: Any) -> AtOnce:

@@ -69,6 +69,8 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
             create_database(client, "after")
             assert client.get_all_databases() == ["after", "d", "default"]
         assert metastore_pid(proxy) != pid
+        assert proxy.metric("hms_proxy_restarts_total", child="metastore") == 1
+        assert proxy.metric("hms_proxy_children", child="metastore") == 1
         assert proxy.stop() == 0, proxy.log_tail()
     finally:
         proxy.close()

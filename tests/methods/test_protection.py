@@ -6,12 +6,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from time import monotonic_ns
+from typing import Any
 
 import pytest
 
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
-from hms_cache_proxy.methods.protection import ProtectedDecider
+from hms_cache_proxy.methods.protection import _MORE, _OF_READERS, ProtectedDecider
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.methods.oracle import request
 from tests.methods.structs import struct
@@ -86,18 +88,86 @@ def in_database(name: bytes) -> Iterator[bytes]:
     mapped = struct("MapSchemaVersionToSerdeRequest", schemaVersion=version)
     yield request("map_schema_version_to_serde", {"rqst": mapped})
     yield request("seed_write_id", {"rqst": struct("SeedTableWriteIdsRequest", dbName=name, tableName=b"t")})
+    for rebuild in ("get_lock_materialization_rebuild", "heartbeat_lock_materialization_rebuild"):
+        yield request(rebuild, {"dbName": name, "tableName": b"t", "txnId": 1})
+
+
+def is_refused(message: bytes, settings: ProtectionSection) -> bool:
+    inner = Inner()
+    inner.decision = Forward("other", "write")
+    decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    return isinstance(decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns()), Serve)
+
+
+VAULT = ProtectionSection(refuse_writes=("vault",))
 
 
 def test_changes_of_what_is_not_cached_are_refused_too() -> None:
-    inner = Inner()
-    inner.decision = Forward("other", "write")
-    decider = ProtectedDecider(inner, ProtectionSection(refuse_writes=("vault",)), frozenset(), queue_ns=QUEUE_NS)
     for name in (b"Vault", b"sales"):
         for message in in_database(name):
-            header = parse_header(message)
-            assert isinstance(header, Header)
-            decision = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
-            assert isinstance(decision, Serve) is (name == b"Vault"), header.name
+            assert is_refused(message, VAULT) is (name == b"Vault"), message[:60]
+
+
+OF_NO_DATABASE = frozenset(
+    "create_dataconnector create_dataconnector_req alter_dataconnector alter_dataconnector_req drop_dataconnector"
+    " drop_dataconnector_req create_type drop_type add_serde set_properties scheduled_query_maintenance"
+    " scheduled_query_progress add_runtime_stats add_replication_metrics create_resource_plan alter_resource_plan"
+    " drop_resource_plan create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger drop_wm_trigger"
+    " create_or_update_wm_mapping drop_wm_mapping create_or_drop_wm_trigger_to_pool_mapping seed_txn_id".split()
+)
+STEPS_OF_COMPACTIONS = frozenset(
+    "abort_Compactions find_next_compact find_next_compact2 mark_cleaned mark_compacted mark_failed mark_refused"
+    " set_hadoop_jobid update_compactor_state update_transaction_statistics".split()
+)
+
+
+def test_every_other_change_says_which_database_it_changes() -> None:
+    """`refuse_writes` lets these pass, and only these. A new method belongs in one of the lists, or needs a rule."""
+    changes = [
+        method
+        for method in METHODS.values()
+        if method.kind is MethodKind.WRITE or (method.kind is MethodKind.TRANSACTION and method.name not in _OF_READERS)
+    ]
+    passing = {method.name for method in changes if not method.rules and method.name not in _MORE}
+    assert passing == OF_NO_DATABASE | STEPS_OF_COMPACTIONS
+
+
+def test_a_change_outside_of_all_databases_is_not_refused() -> None:
+    role = request("create_role", {"role": struct("Role", roleName=b"r")})
+    catalog = request("drop_catalog", {"catName": struct("DropCatalogRequest", name=b"c")})
+    for message in (role, catalog, request("drop_type", {"type": b"t"})):
+        assert not is_refused(message, VAULT), message[:60]
+        assert is_refused(message, ProtectionSection(read_only=True)), message[:60]
+
+
+def test_a_change_that_may_be_about_any_database_is_refused() -> None:
+    pair = struct("CommitTxnKeyValue", tableId=1, key=b"k", value=b"v")
+    commit = request("commit_txn", {"rqst": struct("CommitTxnRequest", txnid=1, keyValue=pair)})
+    drop = request("drop_table", {"dbname": b"sales", "name": b"t"})
+    unreadable, unknown = drop[:-6], drop.replace(b"drop_table", b"drop_tbale")
+    for message in (commit, unreadable, unknown):
+        assert is_refused(message, VAULT), message[:60]
+
+
+def test_hive_reads_transactional_tables_through_a_read_only_proxy() -> None:
+    """What its Driver calls for a query that reads one."""
+    component = struct("LockComponent", type=1, level=2, dbname=b"sales", tablename=b"t")  # SHARED_READ, TABLE
+    lock = struct("LockRequest", component=[component], txnid=1, user=b"u", hostname=b"h")
+    calls: dict[str, dict[str, Any]] = {
+        "open_txns": {"rqst": struct("OpenTxnRequest", num_txns=1, user=b"u", hostname=b"h")},
+        "get_open_txns_req": {"getOpenTxnsRequest": struct("GetOpenTxnsRequest")},
+        "lock": {"rqst": lock},
+        "get_valid_write_ids": {"rqst": struct("GetValidWriteIdsRequest", fullTableNames=[b"sales.t"])},
+        "add_write_ids_to_min_history": {"txnId": 1, "writeIds": {b"sales.t": 1}},
+        "heartbeat": {"ids": struct("HeartbeatRequest", txnid=1)},
+        "commit_txn": {"rqst": struct("CommitTxnRequest", txnid=1)},
+        "abort_txn": {"rqst": struct("AbortTxnRequest", txnid=1)},
+    }
+    for method, arguments in calls.items():
+        assert not is_refused(request(method, arguments), ProtectionSection(read_only=True)), method
+        assert not is_refused(request(method, arguments), ProtectionSection(refuse_writes=("*",))), method
 
 
 @pytest.mark.parametrize("oneway", [False, True])

@@ -1,4 +1,4 @@
-"""The supervisor with real children before a real metastore: deaths, hangs, drains, claims."""
+"""The supervisor with real children in front of a real metastore: deaths, hangs, drains, claims."""
 
 from __future__ import annotations
 

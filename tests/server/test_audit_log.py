@@ -151,6 +151,24 @@ def test_objects_are_the_innermost_that_are_named() -> None:
     assert objects_of("no_such_method", b"", 0, complete=True) == ["*"]
 
 
+def test_a_grant_names_what_it_is_on() -> None:
+    on = struct("HiveObjectRef", objectType=3, dbName="d", objectName="t")
+    assert objects("grant_privileges", struct("PrivilegeBag", privileges=[privilege_on(on)])) == ["hive.d.t"]
+    of_database = struct("HiveObjectRef", objectType=2, dbName="d")
+    assert objects("revoke_privileges", struct("PrivilegeBag", privileges=[privilege_on(of_database)])) == ["hive.d"]
+
+
+def privilege_on(what: object) -> object:
+    return struct("HiveObjectPrivilege", hiveObject=what)
+
+
+def test_a_commit_that_sets_a_parameter_may_be_about_everything() -> None:
+    pair = spec.struct("CommitTxnKeyValue")(tableId=1, key=b"k", value=b"v")
+    for commit, expected in (({"txnid": 1}, []), ({"txnid": 1, "keyValue": pair}, ["*"])):
+        arguments = spec.encode(spec.args("commit_txn")(rqst=spec.struct("CommitTxnRequest")(**commit)))
+        assert objects_of("commit_txn", arguments, 0, complete=True) == expected
+
+
 def test_a_long_list_of_objects_is_cut_and_says_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.observed(encode_call("get_table_objects_by_name", "d", [f"t{number}" for number in range(250)]), "hit")

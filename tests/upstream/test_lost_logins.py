@@ -58,7 +58,7 @@ def test_a_metastore_that_closes_after_the_login() -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            with pytest.raises(UpstreamError, match="closed the connection after the login"):
+            with pytest.raises(UpstreamError, match="the metastore closed the connection during the login"):
                 uvloop.run(connected())
         finally:
             thread.join()
