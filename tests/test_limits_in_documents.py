@@ -39,7 +39,11 @@ LIMITS: Final[tuple[tuple[str, str, tuple[float, ...]], ...]] = (
     ("advice.md", "more than {:g} KiB, more than once", (questions.LARGE_LISTING_BYTES >> 10,)),
     ("audit.md", "names more than {:g}: how many", (audit_lines.MOST_OBJECTS,)),
     ("audit.md", "request of more than {:g} KiB", (audit_lines.REQUEST_BYTES >> 10,)),
-    ("audit.md", "more than {:,} calls, or {:g} MiB of requests", (line_log.WAITING_ITEMS, audit_log.WAITING_BYTES >> 20)),
+    (
+        "audit.md",
+        "more than {:,} calls, or {:g} MiB of requests",
+        (line_log.WAITING_ITEMS, audit_log.WAITING_BYTES >> 20),
+    ),
     ("benchmarks.md", "a busy one every {:g} ms", (FOLLOWER.poll_interval_min_ms,)),
     ("compatibility.md", "may be old for up to {:g} s", (cycle.WRITERS_INTERVAL_S,)),
     ("configuration.md", "nested {:g} levels deep", (spec.NESTING_DEPTH,)),
