@@ -47,7 +47,7 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 KEY_BYTES: Final = 511
 
 GENERATION: Final = Struct(">I")
@@ -63,9 +63,9 @@ BOOT_KEY: Final = b"boot"
 TRANSACTIONS_KEY: Final = b"transactions"
 SWEEP_VERSIONS: Final = b"versions"
 
-NAME_ROW: Final = Struct(">QBH")
+NAME_ROW: Final = Struct(">QBI")
 """Table id, flags, length of the type; then the type, then the reason why it is not loaded, or its summary."""
-TABLE_ROW: Final = Struct(">QBHHI")  # table id, flags, lengths of type, location and partition keys
+TABLE_ROW: Final = Struct(">QBIII")  # table id, flags, lengths of type, location and partition keys
 SET_ROW: Final = Struct(">IIIBBHH")
 """Set, set being loaded, partitions, state, flags, lengths of reason and of `typed`; then both, then the owner."""
 

@@ -46,6 +46,8 @@ SLACK: Final = 50
 """Ids by which the window begins earlier: so many changes may be in progress at once."""
 FIRST_SLACK: Final = 1000
 """The same when nothing is known about the last seconds."""
+MARK_S: Final = 1.0
+"""Time between two marks: all are kept while a transaction goes on, and each step looks at all of them."""
 MOST_ROWS: Final = 100_000
 """A longer log is not followed, because whole rows are kept."""
 
@@ -57,7 +59,8 @@ Key = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A step: its time, the counter of ids, and the first transaction that had not begun yet (0: not known)."""
+    """The steps of MARK_S: the first one's time, and the first transaction that had not begun then (0: not known); the
+    smallest counter of ids."""
 
     time_s: float
     counter: int
@@ -147,9 +150,17 @@ class TrailingLog:
             if row.message is not None:
                 look.rows[key] = replace(row, message=None)
         oldest, following = look.under_way or (0, 0)
-        self._marks.append(_Mark(now_s, min(look.counter, look.newest or look.counter), following))
+        self._note(_Mark(now_s, min(look.counter, look.newest or look.counter), following))
         while len(self._marks) > 1 and self._marks[1].time_s < now_s - WINDOW_S and self._marks[1].following <= oldest:
             self._marks.popleft()
+
+    def _note(self, mark: _Mark) -> None:
+        """Adds a mark; within MARK_S, to the last one: what began after that one takes no id below both counters."""
+        last = self._marks[-1] if self._marks else None
+        if last is None or mark.time_s - last.time_s >= MARK_S:
+            self._marks.append(mark)
+        else:
+            self._marks[-1] = replace(last, counter=min(last.counter, mark.counter))
 
     def _look_at(self, source: Snapshot, position: Position) -> WindowLook:
         if self._seen is not None and self._marks:

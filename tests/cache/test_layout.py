@@ -78,8 +78,8 @@ def test_meta_round_trip_and_other_formats() -> None:
         for held in (frozenset[bytes](), frozenset((b"t1", b"t2"))):
             meta = Meta(3, 5, 7, 11, 2, 13, 17, 19, 23, 29, 31, fingerprint, held)
             assert Meta.unpack(meta.pack()) == meta
-    with pytest.raises(CacheError, match="format is version 9"):
-        Meta.unpack(b"\0\x09" + Meta().pack()[2:])
+    with pytest.raises(CacheError, match="format is version 99"):
+        Meta.unpack(b"\0\x63" + Meta().pack()[2:])
     with pytest.raises(CacheError, match="missing"):
         Meta.unpack(None)
 

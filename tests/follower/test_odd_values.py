@@ -49,6 +49,18 @@ def test_it_is_an_error_of_the_store(tmp_path: Path) -> None:
         assert stepping.loaded(b"t") and stepping.writer.meta.generation == generation
 
 
+def test_a_location_and_a_type_longer_than_any_that_a_metastore_stores(tmp_path: Path) -> None:
+    """Only the embedded metastore's SQLite stores them. The cache was taken for damaged, made again, and so on."""
+    with Catalog(tmp_path) as catalog, Stepping(tmp_path / "data", catalog) as stepping:
+        made = catalog.table(b"t")
+        made.sd.location = b"s3://bucket/" + b"x" * 70_000
+        catalog.call("alter_table", dbname=DATABASE, tbl_name=b"t", new_tbl=made)
+        changed(catalog, 'UPDATE "TBLS" SET "TBL_TYPE" = ?', "T" * 70_000)
+        stepping.settle()
+        entry = stepping.table(b"t")
+        assert (entry.location, entry.table_type) == (made.sd.location, b"T" * 70_000) and stepping.loaded(b"t")
+
+
 @pytest.mark.parametrize("chunk", [10_000, 2])
 def test_a_partition_that_cannot_be_held_is_read_once(tmp_path: Path, chunk: int) -> None:
     """Not all partitions again with each event about the table: only if that one may have changed."""

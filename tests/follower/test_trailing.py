@@ -173,6 +173,27 @@ def test_a_transaction_that_takes_longer_than_the_window() -> None:
         assert len(steps.log._marks) < 30  # what was kept for it is forgotten
 
 
+def test_many_steps_while_a_transaction_goes_on() -> None:
+    """Each step looks at all marks of that time. The counter of each step counts all the same."""
+    source = OldLog(running=(5, 5))
+    steps = Stepped(source)
+    steps.begin()
+    for number in range(400):
+        source.log(100 + number, f"t{number}", counter=90 if number == 203 else None)
+        source.running = (5, 6 + number)
+        steps.now_s += 0.1
+        assert steps.step() == {f"t{number}"}
+    assert len(steps.log._marks) <= 42
+    source.running = (206, 500)  # the one that began when the counter had gone back
+    steps.now_s += 2 * WINDOW_S
+    for number in range(400, 403):
+        source.log(100 + number, f"t{number}")
+        assert steps.step() == {f"t{number}"}
+        steps.now_s += 1
+    source.log(91, "late", counter=502)
+    assert steps.step() == {"late"}
+
+
 class KeyedLog(OldLog):
     """A store that tells rows apart without reading them whole."""
 
