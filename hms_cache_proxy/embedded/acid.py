@@ -1,17 +1,20 @@
-"""Which tables may be transactional; a transactional table stays transactional.
+"""Which tables may be transactional; a transactional table stays transactional. For whom its statistics are valid.
 
 Job: the checks of Hive's TransactionalValidationListener (4.2) when a table is created or altered; both change the new
-table's parameters in place. Must not know: the database, calls. The names of the files in a table that becomes
-transactional are not checked. Only tables of the default catalog are checked. Owner: any thread; no state.
+table's parameters in place. And ObjectStore's rules for statistics that were written under a write id. Must not know:
+the database, calls. The names of the files in a table that becomes transactional are not checked. Only tables of the
+default catalog are checked. Owner: any thread; no state.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hms_cache_proxy.embedded.accurate import ACCURATE, parsed
-from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.accurate import ACCURATE, parsed, set_basic
+from hms_cache_proxy.embedded.failures import Failure, internal, meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
+from hms_cache_proxy.errors import WriteIdsError
+from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from hms_cache_proxy.wire.spec import Struct
 
 TRANSACTIONAL, PROPERTIES = "transactional", "transactional_properties"
@@ -33,6 +36,47 @@ NO_WRITE = AcidWrite()
 Parameters = dict[str, str] | None
 
 
+def write_of(request: Struct) -> AcidWrite:
+    """The write of a request."""
+    return AcidWrite(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
+
+
+def are_valid(owner: Struct, valid: str | None, *, replaced: bool = False) -> bool:
+    """Are the statistics of a table or partition valid for one who sees these write ids?
+
+    `replaced`: the one replaces them. Whether they are accurate does then not matter, nor that their writer has failed.
+    Failure for a text that is no list. Source: ObjectStore.isCurrentStatsValidForTheQuery.
+    """
+    write_id = owner.writeId or 0
+    if write_id < 1:
+        return True
+    if valid is None or not (replaced or parsed((owner.parameters or {}).get(ACCURATE)).basic):
+        return False
+    try:
+        seen = ValidWriteIdList.parse(valid.encode())
+    except WriteIdsError as error:
+        raise internal(f"no list of write ids: {error}") from error
+    return seen.is_valid(write_id) or (replaced and write_id in seen.aborted)
+
+
+def show_to(table: Struct, seen: str) -> None:
+    """Say in a transactional table without partition keys whether its statistics are valid for one who sees these write
+    ids. If they are not, none are accurate for it."""
+    if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.partitionKeys:
+        return
+    table.isStatsCompliant = are_valid(table, seen)
+    if not table.isStatsCompliant:
+        table.parameters = dict(table.parameters)
+        set_basic(table.parameters, right=False)
+
+
+def keep_accurate(before: Struct, parameters: dict[str, str], write: AcidWrite) -> None:
+    """Statistics of a writer that does not see the write of those before are not accurate: of its rows, they know
+    nothing. Changes the new parameters of a table in place."""
+    if write.valid is not None and write.write_id > 0 and not are_valid(before, write.valid, replaced=True):
+        set_basic(parameters, right=False)
+
+
 def check_statistics(table: Struct, parameters: dict[str, str], write: AcidWrite) -> None:
     """MetaException if the basic statistics of a transactional table would become accurate outside of a transaction.
 
@@ -49,13 +93,20 @@ def check_partition_statistics(table: Struct, before: Struct, after: Struct, wri
         raise meta("The transaction for alter partition did not commit successfully.") from failure
 
 
-def _check_change(table: Struct, name: str, parameters: tuple[Parameters, Parameters], write: AcidWrite) -> None:
+def check_column_statistics(table: Struct, before: Parameters, parameters: Parameters, write: AcidWrite) -> None:
+    """MetaException for statistics of columns without a write, if the basic statistics are accurate."""
+    _check_change(table, f"{table.dbName}.{table.tableName}", (before, parameters), write, columns=True)
+
+
+def _check_change(
+    table: Struct, name: str, parameters: tuple[Parameters, Parameters], write: AcidWrite, *, columns: bool = False
+) -> None:
     old, new = ((each or {}).get(ACCURATE) for each in parameters)
     if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.catName != DEFAULT_CATALOG:
         return
     if new is None or not parsed(new).basic or write.valid is not None and write.write_id > 0:
         return
-    if (old or "").lower() != new.lower():
+    if columns or (old or "").lower() != new.lower():
         raise meta(
             f"Cannot change stats state for a transactional table {name} without providing the transactional write"
             f" state for verification (new write ID {write.write_id}, valid write IDs {write.valid or 'null'}; current"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hms_cache_proxy.cache.statistics import Gathered
+from hms_cache_proxy.embedded import acid
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.handlers.statistics import asked_for, requested
@@ -23,15 +24,22 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import Struct
 
 
-def get_aggr_stats_for(call: Call, args: Struct) -> Struct:
-    """Combined statistics of some columns over some partitions, ordered by column name."""
+def get_aggr_stats_for(call: Call, args: Struct) -> Struct | None:
+    """Combined statistics of some columns over some partitions, ordered by column name. None, as in Hive, if those of a
+    partition are not valid for one who sees these write ids, or a request with write ids names no partition."""
     request = args.request
     row = requested(call, request)
     columns, engine = asked_for(request)
     places = {name: place for place, name in enumerate(request.partNames)}
+    seen = request.validWriteIdList
+    if seen is not None and not places:
+        return None
+    parts = partition_rows.find(call, row, names=places) if places else []
+    if seen is not None and not all(acid.are_valid(part.partition, seen) for part in parts):
+        return None
     if not columns or not places:
         return new("AggrStats", colStats=[], partsFound=0)
-    ids = {part.partition_id: part.name for part in partition_rows.find(call, row, names=places)}
+    ids = {part.partition_id: part.name for part in parts}
     stored = rows.read(call, ids, columns, engine, partition=True)
     total = Total(decimals=True, complete_fails=False)
     try:

@@ -7,10 +7,11 @@ Owner: the thread of a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hms_cache_proxy.embedded import events, merged, names
-from hms_cache_proxy.embedded.accurate import ACCURATE, add_columns, columns_of
+from hms_cache_proxy.embedded import acid, events, merged, names
+from hms_cache_proxy.embedded.accurate import ACCURATE, add_columns, columns_of, set_basic
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_input, meta, no_such_object, unknown_table
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
@@ -72,7 +73,7 @@ def _update_req(call: Call, request: Struct) -> Struct:
         raise invalid_input("Only one stats object expected")
     if request.needMerge:
         raise invalid_input("Merge is not supported for non-aggregate stats")
-    done = _update(call, request.colStats[0], basic=False, write_id=request.writeId)
+    done = _update(call, request.colStats[0], basic=False, write=acid.write_of(request))
     return new("SetPartitionsStatsResponse", result=done)
 
 
@@ -96,13 +97,13 @@ def set_aggr_stats_for(call: Call, args: Struct) -> bool:
             merged.merge_all(each.statsObj, before.statsObj)
         by_part[each.statsDesc.partName] = each
     with_engine = (ENGINE if request.engine is None else request.engine) if request.needMerge else None
-    for each in by_part.values():
-        _update(call, each, basic=True, write_id=request.writeId, merged_with=with_engine)
-    return of_table or not request.needMerge
+    write = acid.write_of(request)
+    done = [_update(call, each, basic=True, write=write, merged_with=with_engine) for each in by_part.values()]
+    return done[0] if of_table else not request.needMerge
 
 
 def _update(
-    call: Call, given: Struct, *, basic: bool, write_id: int | None = None, merged_with: str | None = None
+    call: Call, given: Struct, *, basic: bool, write: acid.AcidWrite = acid.NO_WRITE, merged_with: str | None = None
 ) -> bool:
     """Set statistics, or merge them with stored ones of an engine; of these, only columns with accurate statistics."""
     description = given.statsDesc
@@ -113,34 +114,95 @@ def _update(
     for each in given.statsObj:
         each.colName, each.colType = names.fold(each.colName), each.colType.lower()
     part = None if description.isTblLevel else _part(call, row, description.partName)
-    owner = row.table_id if part is None else part.partition_id
-    before = (row.table if part is None else part.partition).parameters
-    if merged_with is not None:
-        columns = columns_of(before)
-        given.statsObj = [each for each in given.statsObj if each.colName in columns]
-        if not given.statsObj:
-            return True
-        stored = rows.read(call, [owner], columns, merged_with, partition=part is not None)
-        merged.merge_all(given.statsObj, [each for _, each in stored.get(owner, [])])
-    parameters = _accurate(before, [each.colName for each in given.statsObj], basic=basic and part is not None)
-    number = -1 if write_id is None else write_id
-    common = {"writeId": number, "database": row.table.dbName}
+    owner = _Owner(row, part)
+    if merged_with is not None and _spoiled(call, owner, [each.colName for each in given.statsObj], merged_with, write):
+        return False
+    if merged_with is not None and not _merged(call, owner, given, merged_with):
+        return True
+    parameters = _accurate(
+        owner.before.parameters, [each.colName for each in given.statsObj], basic=basic and part is not None
+    )
+    told = dict(parameters)
+    transactional = table_rows.is_transactional(row.table.parameters)
+    if transactional:
+        if part is None or not basic or ACCURATE in (owner.before.parameters or {}):
+            acid.check_column_statistics(row.table, owner.before.parameters, parameters, write)
+            if not acid.are_valid(owner.before, write.valid, replaced=True):
+                set_basic(parameters, right=False)
+        owner.set_write_id(call, write.write_id)
+    common = {"writeId": write.write_id, "database": row.table.dbName}
     place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
     description.lastAnalyzed = call.now
-    rows.put(call, owner, given.statsObj, given.engine, partition=part is not None)
+    rows.put(call, owner.id, given.statsObj, given.engine, partition=part is not None)
+    owner.update_parameters(call, parameters)
     if part is None:
-        table_rows.update_parameters(call, owner, parameters)
         row.table.parameters = parameters
+        if transactional:
+            row.table.writeId = write.write_id
+        if write.valid is not None:
+            acid.show_to(row.table, write.valid)
         fields: dict[str, Any] = {"colStatsJson": as_json(given), "parameters": parameters}
         fields["tableObjJson"] = as_json(row.table)
         events.log(call, "UPDATE_TBL_COL_STAT_EVENT", {**common, **fields}, **place)
         return True
-    partition_rows.update_parameters(call, owner, parameters)
-    told = {ACCURATE: parameters[ACCURATE]} if basic else parameters
+    told = {ACCURATE: told[ACCURATE]} if basic else parameters
     fields = {"colStatsJson": as_json(given), "parameters": told, "partVals": part.partition.values}
     fields["tableObjJson"] = as_json(row.table)
     events.log(call, "UPDATE_PART_COL_STAT_EVENT", {**common, **fields}, **place)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The table or the partition whose statistics a call sets; `before`: the struct as it was."""
+
+    row: table_rows.StoredTable
+    part: partition_rows.Part | None
+
+    @property
+    def id(self) -> int:
+        return self.row.table_id if self.part is None else self.part.partition_id
+
+    @property
+    def before(self) -> Struct:
+        return self.row.table if self.part is None else self.part.partition
+
+    def read(self, call: Call, columns: Sequence[str], engine: str) -> list[Struct]:
+        """The stored statistics of some columns (ColumnStatisticsObj)."""
+        found = rows.read(call, [self.id], columns, engine, partition=self.part is not None)
+        return [each for _, each in found.get(self.id, [])]
+
+    def update_parameters(self, call: Call, parameters: dict[str, str]) -> None:
+        update = table_rows.update_parameters if self.part is None else partition_rows.update_parameters
+        update(call, self.id, parameters)
+
+    def set_write_id(self, call: Call, write_id: int) -> None:
+        set_ = table_rows.set_write_id if self.part is None else partition_rows.set_write_id
+        set_(call, self.id, write_id)
+
+
+def _spoiled(call: Call, owner: _Owner, wanted: Sequence[str], engine: str, write: acid.AcidWrite) -> bool:
+    """Are there statistics of a transactional table whose write this writer does not see? Then nothing is merged, and
+    none are accurate from now on."""
+    if write.valid is None or not table_rows.is_transactional(owner.row.table.parameters):
+        return False
+    if acid.are_valid(owner.before, write.valid) or not owner.read(call, wanted, engine):
+        return False
+    parameters = dict(owner.before.parameters or {})
+    set_basic(parameters, right=False)
+    owner.update_parameters(call, parameters)
+    if write.write_id > 0:
+        owner.set_write_id(call, write.write_id)
+    return True
+
+
+def _merged(call: Call, owner: _Owner, given: Struct, engine: str) -> bool:
+    """Merge stored statistics into the given ones, which lose columns without accurate statistics; False if none is
+    left."""
+    columns = columns_of(owner.before.parameters)
+    given.statsObj = [each for each in given.statsObj if each.colName in columns]
+    merged.merge_all(given.statsObj, owner.read(call, columns, engine))
+    return bool(given.statsObj)
 
 
 def _part(call: Call, row: table_rows.StoredTable, name: str) -> partition_rows.Part:
@@ -220,7 +282,8 @@ def _one(
 
 
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:
-    """Statistics of several columns of a table. With a write id list, Hive reads the table first; errors differ."""
+    """Statistics of several columns of a table. With a write id list, Hive reads the table first; errors differ, and
+    there are none for one to whom those of a transactional table are not valid."""
     request = args.request
     try:
         row = requested(call, request)
@@ -230,6 +293,9 @@ def get_table_statistics_req(call: Call, args: Struct) -> Struct:
         catalog, database = names.exact(request.dbName, request.catName)
         place = names.qualified(catalog, database, names.fold(request.tblName))
         raise no_such_object(f"{place} table not found") from None
+    seen = request.validWriteIdList
+    if seen is not None and table_rows.is_transactional(row.table.parameters) and not acid.are_valid(row.table, seen):
+        return new("TableStatsResult", tableStats=[])
     wanted, engine = asked_for(request)
     stored = rows.read(call, [row.table_id], wanted, engine, partition=False)
     return new("TableStatsResult", tableStats=[each for _, each in stored.get(row.table_id, [])])
@@ -241,7 +307,12 @@ def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
     if not request.colNames or not request.partNames:
         return new("PartitionsStatsResult", partStats={})
     row = requested(call, request)
-    parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
+    seen = request.validWriteIdList
+    parts = {
+        part.partition_id: part.name
+        for part in partition_rows.find(call, row, names=request.partNames)
+        if seen is None or acid.are_valid(part.partition, seen)
+    }
     wanted, engine = asked_for(request)
     stored = rows.read(call, parts, wanted, engine, partition=True)
     told = {parts[id_]: [each for _, each in some] for id_, some in stored.items()}

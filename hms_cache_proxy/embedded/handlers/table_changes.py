@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
-from hms_cache_proxy.embedded.accurate import remove_columns, stale_columns
+from hms_cache_proxy.embedded.accurate import remove_columns, set_basic, stale_columns
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -291,7 +291,11 @@ def alter(
     stored = stored_form(table)
     stored.writeId = before.writeId
     if rows.is_transactional(table.parameters):
-        acid.check_statistics(before, table.parameters, acid.AcidWrite(write_id, valid_write_ids))
+        write = acid.AcidWrite(write_id, valid_write_ids)
+        acid.check_statistics(before, table.parameters, write)
+        acid.keep_accurate(before, stored.parameters, write)
+        if not rows.is_transactional(before.parameters):
+            set_basic(stored.parameters, right=False)
         if write_id > 0 and valid_write_ids is not None:
             stored.writeId = write_id
     rows.update_table(call, row, stored, database_id=database_id)

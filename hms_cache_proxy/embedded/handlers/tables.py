@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from hms_cache_proxy.embedded import names, table_fields, table_filter, transformer
+from hms_cache_proxy.embedded import acid, names, table_fields, table_filter, transformer
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -71,10 +71,13 @@ def get_table_req(call: Call, args: Struct) -> Struct:
         raise no_such_object(_not_found(request))
     table = row.table
     _check_able(table, request.capabilities)
+    seen = request.validWriteIdList
+    if seen is not None:
+        acid.show_to(table, seen)
     if request.getColumnStats:
         table.colStats = statistics.of_table(call, row, request.engine)
-        if table.colStats is not None and request.validWriteIdList is not None:
-            table.colStats.isStatsCompliant = None if rows.is_transactional(table.parameters) else True
+        if table.colStats is not None and seen is not None:
+            table.colStats.isStatsCompliant = not rows.is_transactional(table.parameters) or acid.are_valid(table, seen)
     return new("GetTableResult", table=shown(call, table, request.processorCapabilities))
 
 

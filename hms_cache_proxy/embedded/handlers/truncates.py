@@ -35,7 +35,7 @@ def truncate_table_req(call: Call, args: Struct) -> Struct:
     """The same by request. A property makes the files stay; a base directory then makes them invalid."""
     request = args.req
     properties = quick_stats.context(request.environmentContext)
-    write = acid.AcidWrite(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
+    write = acid.write_of(request)
     keeps = properties.get(SKIP_DELETION, "").lower() == "true"
     _truncate(call, request.dbName, request.tableName, request.partNames, write=write, keeps_files=keeps)
     return new("TruncateTableResponse")
@@ -95,9 +95,10 @@ def _table_emptied(call: Call, row: rows.StoredTable, write: acid.AcidWrite) -> 
     after.parameters = _emptied(after.parameters)
     acid.check_statistics(row.table, after.parameters, write)
     events.alter_table(call, after, after, truncated=True, write_id=write.write_id)
-    rows.update_parameters(call, row.table_id, after.parameters)
     if write.write_id > 0 and write.valid is not None and rows.is_transactional(row.table.parameters):
+        acid.keep_accurate(row.table, after.parameters, write)
         rows.set_write_id(call, row.table_id, write.write_id)
+    rows.update_parameters(call, row.table_id, after.parameters)
 
 
 def _emptied(parameters: dict[str, str] | None) -> dict[str, str]:

@@ -194,6 +194,11 @@ def update_parameters(call: Call, partition_id: int, parameters: dict[str, str] 
     write_maps(call, T.PARTITION_PARAMS.c.PART_ID, {partition_id: parameters})
 
 
+def set_write_id(call: Call, partition_id: int, write_id: int) -> None:
+    """Set the write id to which a partition's parameters belong."""
+    call.execute(update(T.PARTITIONS).where(T.PARTITIONS.c.PART_ID == partition_id).values(WRITE_ID=write_id))
+
+
 def set_columns(call: Call, table_id: int, columns: Sequence[Struct]) -> None:
     """Give all partitions of a table these columns (with one column descriptor for all)."""
     mine = T.PARTITIONS.c
