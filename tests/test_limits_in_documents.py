@@ -1,4 +1,4 @@
-"""Limits that documents state in numbers are those of the code: who changes a constant is told where it is written."""
+"""Limits that documents state in numbers are those of the code. A change of one is a change of the page, too."""
 
 from __future__ import annotations
 
