@@ -185,9 +185,10 @@ class Dispatcher:
             targets = found.named(message, header.body, complete=complete)
             if method.kind is MethodKind.TRANSACTION and not targets:
                 return Forward(label, "relay", method.kind.value)
-            identity = self._reader.identity if method.silent_before_4 else None
-            if identity is not None and not identity.hive_line.startswith("4."):
-                targets += found.silent(message, header.body, complete=complete)
+            if method.silent_before_4:
+                identity = self._reader.identity  # None: this worker has not read the cache yet, and others have
+                in_4 = identity is not None and identity.hive_line.startswith("4.")
+                targets += found.silent(message, header.body, complete=complete, in_4=in_4)
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is MethodKind.LOCK:
             return Forward(

@@ -39,6 +39,7 @@ class Understood:
     message: bytes
     targets: tuple[bytes, ...]
     silent: tuple[bytes, ...]
+    silent_in_4: tuple[bytes, ...]
     args: spec.Struct | None  # None: they cannot be decoded, or are not needed
 
 
@@ -52,7 +53,7 @@ class Plan:
         self.reader: Reader | None = READERS.get(method.name)
         self.args = spec.args(method.name)
         self.bearer = Bearer(method.name)
-        rules = (*method.rules, *method.silent_before_4)
+        rules = (*method.rules, *method.silent_before_4, *method.silent_in_4)
         paths = dict.fromkeys(path for rule in rules for path in rule.paths())
         self._cls = projections.projection(method.name, tuple(paths))
         self._understood: Understood | None = None
@@ -86,22 +87,23 @@ class Plan:
             return self.targets(message, offset), None
         return self._named(args), args
 
-    def silent(self, message: bytes, offset: int, *, complete: bool) -> tuple[bytes, ...]:
-        """The partitions that a write changes without an event. If only its beginning is there: all partitions of its
-        tables."""
-        if not self.method.silent_before_4:
+    def silent(self, message: bytes, offset: int, *, complete: bool, in_4: bool = False) -> tuple[bytes, ...]:
+        """The partitions that a write changes without an event, before Hive 4 or in Hive 4. If only its beginning is
+        there: all partitions of its tables."""
+        rules = self.method.silent_in_4 if in_4 else self.method.silent_before_4
+        if not rules:
             return ()
         if not complete:
             named = self.targets_of_beginning(message, offset)
             return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
         understood = self._understood_of(message)
         if understood is not None:
-            return understood.silent
+            return understood.silent_in_4 if in_4 else understood.silent
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
             return EVERYTHING
-        return self._named(row, self.method.silent_before_4)
+        return self._named(row, rules)
 
     def arguments(self, message: bytes, offset: int) -> Any:
         """The arguments that begin at offset. WireError if they cannot be decoded."""
@@ -116,6 +118,7 @@ class Plan:
         """The results of `targets`, `silent` and `arguments`, found in short steps."""
         named: tuple[bytes, ...] = EVERYTHING
         silent: tuple[bytes, ...] = EVERYTHING
+        silent_in_4: tuple[bytes, ...] = EVERYTHING
         args = row = None
         if self.method.kind is MethodKind.READ or self.method.kind is MethodKind.LOCK:
             with suppress(WireError):  # the part that the rules read may be sound
@@ -125,9 +128,10 @@ class Plan:
                 row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
             named = yield from self._named_stepwise(row, self.method.rules)
             silent = yield from self._named_stepwise(row, self.method.silent_before_4)
+            silent_in_4 = yield from self._named_stepwise(row, self.method.silent_in_4)
         except WireError:
             pass  # such arguments name everything, and the metastore says what is wrong with them
-        return Understood(message, named if self.method.rules else (), silent, args)
+        return Understood(message, named if self.method.rules else (), silent, silent_in_4, args)
 
     @staticmethod
     def _named_stepwise(row: spec.Struct, rules: Sequence[shapes.Rule]) -> Generator[None, None, tuple[bytes, ...]]:

@@ -252,16 +252,23 @@ class _DatabasesOf:
 
 @dataclass(frozen=True, slots=True)
 class _Each:
-    """A rule for each element of a list; its paths begin at the element."""
+    """A rule for each element of a list; its paths begin at the element. Only where `if_true` is, if it is given."""
 
     many: Path
     rule: Rule
+    if_true: Path | None
 
     def paths(self) -> Sequence[Path]:
-        return [f"{self.many}.{path}" for path in self.rule.paths()]
+        return [*(f"{self.many}.{path}" for path in self.rule.paths()), *([self.if_true] if self.if_true else [])]
+
+    def elements(self, row: Any) -> Sequence[Any]:
+        """Those that the rule is for."""
+        if self.if_true is not None and not get(row, self.if_true):
+            return ()
+        return get(row, self.many) or ()
 
     def targets(self, row: Any) -> Iterator[bytes]:
-        for element in get(row, self.many) or ():
+        for element in self.elements(row):
             yield from self.rule.targets(element)
 
 
@@ -291,7 +298,7 @@ class _Constrained:
 def in_parts(rule: Rule, row: Any) -> Iterator[list[bytes]]:
     """What the rule names, in parts of at most PART elements."""
     if isinstance(rule, _Each):
-        elements = get(row, rule.many) or ()
+        elements = rule.elements(row)
         for at in range(0, len(elements), PART):
             each = (rule.rule.targets(element) for element in elements[at : at + PART])
             yield [named for some in each for named in some]
@@ -432,9 +439,9 @@ def databases(pattern: Path | None = None) -> Rule:
     return _Databases(pattern)
 
 
-def each(many: Path, rule: Rule) -> Rule:
-    """A rule for every element of a list."""
-    return _Each(many, rule)
+def each(many: Path, rule: Rule, *, if_true: Path | None = None) -> Rule:
+    """A rule for every element of a list; with `if_true`, only if this field is true."""
+    return _Each(many, rule, if_true)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class Method:
     """It shows only what the listing that it depends on says: which tables there are, their types, comments, owners."""
     silent_before_4: tuple[s.Rule, ...] = ()
     """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
+    silent_in_4: tuple[s.Rule, ...] = ()
+    """Those that it may change which Hive 4 does not log either: their statistics, if it cannot merge them."""
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -126,11 +128,13 @@ def _statistics(name: str, stats: str) -> Method:
     return Method(name, MethodKind.WRITE, (rule,), silent_before_4=(silent,))
 
 
-def _all_statistics(name: str, request: str) -> Method:
+def _all_statistics(name: str, request: str, *, merges: bool = False) -> Method:
     rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
     silent = s.partitions("statsDesc.dbName", "statsDesc.tableName", "statsDesc.partName", "statsDesc.catName")
     every = f"{request}.colStats"
-    return Method(name, MethodKind.WRITE, (s.each(every, rule),), silent_before_4=(s.each(every, silent),))
+    before, spoiled = s.each(every, silent), s.each(every, silent, if_true=f"{request}.needMerge")
+    in_4 = (spoiled,) if merges else ()
+    return Method(name, MethodKind.WRITE, (s.each(every, rule),), silent_before_4=(before,), silent_in_4=in_4)
 
 
 _PARTITION = s.table("dbName", "tableName", "catName")
@@ -322,7 +326,7 @@ _ROWS: list[Method] = [
     _statistics("update_partition_column_statistics", "stats_obj.statsDesc"),
     _all_statistics("update_table_column_statistics_req", "req"),
     _all_statistics("update_partition_column_statistics_req", "req"),
-    _all_statistics("set_aggr_stats_for", "request"),
+    _all_statistics("set_aggr_stats_for", "request", merges=True),
     _write("delete_table_column_statistics", _TABLE),
     Method(
         "delete_partition_column_statistics",

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.cache import targets as t
 from hms_cache_proxy.methods import projections, shapes
+from hms_cache_proxy.methods.decision import Forward
+from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.methods.plan import Plan
 from hms_cache_proxy.methods.readers.every import READERS
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, parse_header
+from tests.methods.oracle import request as call
+from tests.methods.warm import opened
 
 HIVE = b"hive"
 
@@ -23,7 +30,8 @@ def test_every_known_method_has_one_row() -> None:
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_rules_name_fields_that_exist(name: str) -> None:
     row = METHODS[name]
-    projections.projection(name, tuple(path for rule in (*row.rules, *row.silent_before_4) for path in rule.paths()))
+    rules = (*row.rules, *row.silent_before_4, *row.silent_in_4)
+    projections.projection(name, tuple(path for rule in rules for path in rule.paths()))
     assert not (row.learn and not row.rules), "what is learned has dependencies"
     assert row.reads == (name in READERS)
     assert not (row.reads or row.learn) or row.kind is MethodKind.READ
@@ -181,6 +189,45 @@ def test_partitions_of_writes_that_are_not_logged(
     assert set(found.silent(message, 0, complete=False)) == all_of_them
     if expected:
         assert found.silent(b"\x0b", 0, complete=True) == (t.ALL,)
+
+
+@pytest.mark.parametrize("merged", [True, False, None])
+def test_partitions_whose_statistics_hive_4_may_not_merge(merged: bool | None) -> None:
+    """It then changes their parameters, and logs nothing."""
+    request = statistics(b"p=1", b"p=2")
+    request.needMerge = merged
+    found, message = Plan(METHODS["set_aggr_stats_for"]), spec.encode(spec.args("set_aggr_stats_for")(request=request))
+    named = {t.called(HIVE, b"d", b"t", name) for name in (b"p=1", b"p=2")}
+    assert set(found.silent(message, 0, complete=True, in_4=True)) == (named if merged else set())
+    assert set(found.silent(message, 0, complete=False, in_4=True)) == {t.partitions(HIVE, b"d", b"t")}
+    with pytest.raises(StopIteration) as done:
+        work = found.understand(message, 0)
+        while True:
+            next(work)
+    assert set(done.value.value.silent_in_4) == (named if merged else set())
+
+
+def test_they_are_fenced(tmp_path: Path) -> None:
+    """The follower reads them again after the write, as no event tells it to. A worker that has not yet read the cache
+    does not know the release: other workers may answer from it."""
+    fenced = []
+    with opened(tmp_path) as bench:
+
+        def write(*, merged: bool) -> None:
+            request = statistics(b"p=1")
+            request.needMerge = merged
+            message = call("set_aggr_stats_for", {"request": request})
+            header = parse_header(message)
+            assert isinstance(header, Header)
+            found = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+            assert isinstance(found, Forward) and isinstance(found.pending, FencedWrite)
+            fenced.append(t.called(HIVE, b"d", b"t", b"p=1") in found.pending.targets)
+
+        write(merged=False)
+        bench.reader.snapshot().close()
+        write(merged=False)
+        write(merged=True)
+    assert fenced == [True, False, True]
 
 
 def test_truncated_partitions() -> None:
