@@ -1,4 +1,4 @@
-"""Fixtures: the embedded metastore on SQLite and PostgreSQL, one for a module; new_metastore makes one for a test."""
+"""Fixtures: the embedded metastore on SQLite and PostgreSQL, and one in the test's own process, each for a module."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.embedded.within import Within, metastore_in
 from tests.testbed.bed import Bed
 from tests.testbed.embedded import EMBEDDED
 from tests.testbed.metastore import Metastore
@@ -27,3 +28,10 @@ def embedded(request: pytest.FixtureRequest, bed: Bed) -> Iterator[Metastore]:
     metastore = bed.private_metastore(request.param)
     yield metastore
     bed.release(metastore)
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Within]:
+    """One metastore for a module's tests, on SQLite, in their own process."""
+    with metastore_in(tmp_path_factory.mktemp("metastore")) as one:
+        yield one

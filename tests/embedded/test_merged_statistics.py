@@ -14,7 +14,7 @@ import pytest
 from hms_cache_proxy.wire.decimals import exact
 from tests.embedded.differential import struct
 from tests.embedded.scripts import descriptor, field, partition, table
-from tests.embedded.within import Within, metastore_in
+from tests.embedded.within import Within
 
 TYPES = {
     "a": "bigint",
@@ -29,23 +29,17 @@ TYPES = {
 """The columns of all tables here, one of each kind of statistics."""
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Within]:
-    with metastore_in(tmp_path_factory.mktemp("metastore")) as one:
-        yield one
-
-
 @pytest.fixture
-def metastore(empty: Within) -> Iterator[Within]:
+def metastore(within: Within) -> Iterator[Within]:
     """With a table `t`, and `p` with two partitions, whose columns are those of TYPES."""
     sd = descriptor([field(name, kind) for name, kind in TYPES.items()])
-    empty.do("create_table", tbl=table("default", "t", sd=sd))
-    empty.do("create_table", tbl=table("default", "p", sd=sd, partitionKeys=[field("k")]))
+    within.do("create_table", tbl=table("default", "t", sd=sd))
+    within.do("create_table", tbl=table("default", "p", sd=sd, partitionKeys=[field("k")]))
     for value in ("1", "2"):
-        empty.do("add_partition", new_part=partition("default", "p", [value], sd=sd))
-    yield empty
+        within.do("add_partition", new_part=partition("default", "p", [value], sd=sd))
+    yield within
     for name in ("t", "p"):
-        empty.do("drop_table", dbname="default", name=name, deleteData=True)
+        within.do("drop_table", dbname="default", name=name, deleteData=True)
 
 
 def decimal(text: str) -> Any:

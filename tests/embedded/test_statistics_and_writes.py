@@ -15,7 +15,7 @@ from hms_cache_proxy.embedded.accurate import ACCURATE
 from tests.embedded.acid_scripts import ABLE, FORMATS, FULL
 from tests.embedded.differential import struct
 from tests.embedded.scripts import descriptor, field, table
-from tests.embedded.within import Within, metastore_in
+from tests.embedded.within import Within
 
 BASIC = b'{"BASIC_STATS":"true"}'
 PART = "k=1"
@@ -30,23 +30,17 @@ NOT_YET, OPEN, ABORTED, COMMITTED = seen(0), seen(2, opened="1"), seen(2, aborte
 """Lists of those to whom write 1 is yet to come, open, failed, or visible."""
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Within]:
-    with metastore_in(tmp_path_factory.mktemp("metastore")) as one:
-        yield one
-
-
 @pytest.fixture
-def metastore(empty: Within) -> Iterator[Within]:
+def metastore(within: Within) -> Iterator[Within]:
     """With a transactional table `t`, and `p` with one partition."""
     for name, keys in (("t", []), ("p", [field("k")])):
         fields = {"tableType": "MANAGED_TABLE", "parameters": FULL, "partitionKeys": keys}
         wanted = table("default", name, sd=descriptor(**FORMATS), **fields)
-        empty.do("create_table_req", request=struct("CreateTableRequest", table=wanted, **ABLE))
-    empty.do("append_partition_by_name", db_name="default", tbl_name="p", part_name=PART)
-    yield empty
+        within.do("create_table_req", request=struct("CreateTableRequest", table=wanted, **ABLE))
+    within.do("append_partition_by_name", db_name="default", tbl_name="p", part_name=PART)
+    yield within
     for name in ("t", "p"):
-        empty.do("drop_table", dbname="default", name=name, deleteData=True)
+        within.do("drop_table", dbname="default", name=name, deleteData=True)
 
 
 def shown(metastore: Within, ids: str | None = None) -> Any:
