@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from time import monotonic_ns
 from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
+from hms_cache_proxy.cache.state import boottime_ns
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.metrics import CallCounts
 
@@ -60,7 +61,7 @@ class UserVerdict:
 
 def stand(verdicts: tuple[UserVerdict, ...]) -> bool:
     """May their reader be answered now? Not without any."""
-    now_ns = clock_gettime_ns(CLOCK_BOOTTIME)
+    now_ns = boottime_ns()
     for verdict in verdicts:
         if verdict.until_ns <= now_ns:
             return False

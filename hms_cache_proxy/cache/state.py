@@ -19,6 +19,7 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 from types import TracebackType
 from typing import Final
 
@@ -87,6 +88,12 @@ FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it does not accep
 FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/crew.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # changes with the layout
+
+
+def boottime_ns() -> int:
+    """The clock of ages and leases. It goes on while the machine sleeps; CLOCK_MONOTONIC, that of claims, fences and
+    waits, stands still."""
+    return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 class StatePage:

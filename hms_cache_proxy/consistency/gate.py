@@ -19,10 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Literal, Protocol
 
-from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage, boottime_ns
 
 from .floors import Floors
 
@@ -160,7 +159,7 @@ class Gate:
     @staticmethod
     def lapsed(until_ns: int) -> bool:
         """Is this lease over? Must be called after the request was received, and before the fences are looked at."""
-        return clock_gettime_ns(CLOCK_BOOTTIME) >= until_ns
+        return boottime_ns() >= until_ns
 
     def stale_enough(self, reason: Reason, now_ns: int) -> bool:
         """May a read that `standing` refuses for this reason be answered if no metastore can answer it?"""
@@ -175,7 +174,7 @@ class Gate:
     def _slept_age_ns(self) -> int:
         """The present age of the confirmation, sleep of the machine included; 0: it is not known."""
         began_ns = self._words[Slot.BEGAN_BOOT_NS]
-        return clock_gettime_ns(CLOCK_BOOTTIME) - began_ns if began_ns else 0
+        return boottime_ns() - began_ns if began_ns else 0
 
     def open_until(self, began_ns: int) -> int:
         """Until when `standing` returns None for reads that arrive, if the state page does not change, and the machine

@@ -30,7 +30,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.state import Slot, StatePage, boottime_ns
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
@@ -240,7 +240,7 @@ class Cycle:
     # --- the stages of a step
 
     def _begin(self) -> StepBegun:
-        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        boot_ns = boottime_ns()
         began_ns = time.monotonic_ns()  # before the tickets: once published, it says that older tickets were taken
         self._page[Slot.LOOKING_NS] = began_ns
         ticket, wanted = self._fences.pending_tickets()

@@ -29,11 +29,12 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from time import monotonic_ns
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.cache.replies import UserVerdict, stand
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
+from hms_cache_proxy.cache.state import boottime_ns
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -165,7 +166,7 @@ class Verdicts:
 
     def tend(self) -> None:
         """Forget what has ended, and tell how many there are."""
-        now_ns = clock_gettime_ns(CLOCK_BOOTTIME)
+        now_ns = boottime_ns()
         ended = [key for key, verdict in self._by_key.items() if verdict.until_ns <= now_ns]
         for key in ended:
             del self._by_key[key]
@@ -207,7 +208,7 @@ class CheckedRead(Pending):
         return self.read.leaving()
 
     def sending(self) -> None:
-        self.left_ns = clock_gettime_ns(CLOCK_BOOTTIME)
+        self.left_ns = boottime_ns()
         self.read.sending()
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:

@@ -18,14 +18,14 @@ import signal
 import socket
 from collections.abc import Coroutine
 from dataclasses import replace
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns, time_ns
+from time import monotonic_ns, time_ns
 from typing import Any
 
 import structlog
 import uvloop
 
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.state import Slot, StatePage, boottime_ns
 from hms_cache_proxy.config import Address, Config, paths
 from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.config.security import issues_tokens
@@ -76,11 +76,6 @@ def run(config: Config, listener: int) -> None:
 def unix_ms() -> int:
     """The clock of tokens."""
     return time_ns() // 1_000_000
-
-
-def boottime_ns() -> int:
-    """The clock of leases."""
-    return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 class PeersProcess:

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from hms_cache_proxy import __version__
-from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.state import Slot, StatePage, boottime_ns
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
@@ -204,7 +204,7 @@ class Supervisor:
         """The process that speaks with other proxies, under a new incarnation of this one."""
         page = self._page
         page[Slot.INCARNATION], page[Slot.INCARNATION + 1] = secrets.randbits(64), secrets.randbits(64)
-        page[Slot.PEERS_STARTED_NS] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        page[Slot.PEERS_STARTED_NS] = boottime_ns()
         return Child("peers", 0, lock_fd=self._lock_fd, died=self._metrics.died, passed=(own.fileno(),))
 
     def _embedded(self, own: socket.socket) -> Child:

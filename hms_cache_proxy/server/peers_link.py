@@ -16,10 +16,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Literal, Protocol, cast
 
-from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.cache.state import Slot, boottime_ns
 from hms_cache_proxy.peers.requests import ANSWER, PeerAsk, PeerRequest
 
 RETRY_S = 0.05
@@ -31,11 +30,6 @@ class Words(Protocol):
     """The state page."""
 
     def __getitem__(self, slot: int) -> int: ...
-
-
-def boottime_ns() -> int:
-    """The clock of leases."""
-    return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ import structlog
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
-from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage, boottime_ns
 from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import ConfigError
@@ -257,7 +257,7 @@ class ProxyView:
 
     def _confirmed_ms_ago(self) -> int | None:
         """The age of the confirmation, sleep of the machine included; None: nothing is confirmed."""
-        age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._page[Slot.BEGAN_BOOT_NS]
+        age_ns = boottime_ns() - self._page[Slot.BEGAN_BOOT_NS]
         return age_ns // 1_000_000 if self._page[Slot.BEGAN_NS] else None
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from time import monotonic_ns
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 
 from hms_cache_proxy.budget import Budget
+from hms_cache_proxy.cache.state import boottime_ns
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of
 from hms_cache_proxy.cache.ttl_claims import FOREVER
@@ -44,11 +45,6 @@ Wanted = tuple[ReplyBody | None, list[bytes]]
 """(the result, []) if the cache has all of it; else (None, keys to claim)."""
 Steps = Generator[list[bytes] | None, None, _Item]
 """Work in steps. One yields keys to claim as soon as it is known that something is missing."""
-
-
-def aging_ns() -> int:
-    """The clock of ages. The other one, which stands still while the machine sleeps, is that of claims and holds."""
-    return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 class KnownKeys(NamedTuple):
@@ -121,7 +117,7 @@ class RequestView:
         policy = self.policy(kind)
         if not policy.cached:
             return [None] * len(keys)
-        now_ns = aging_ns()
+        now_ns = boottime_ns()
         oldest, due = max(self.after_ns, now_ns - policy.ttl_s * 1e9), now_ns - policy.refresh_s * 1e9
         found: list[TtlEntry | None] = []
         with self.shared.cache.snapshot() as snapshot:
@@ -150,7 +146,7 @@ class RequestView:
         """May the result of this load still be used? For results that are in no entry."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
-        return seq >= since and loaded_ns > max(self.after_ns, aging_ns() - self.policy(kind).ttl_s * 1e9)
+        return seq >= since and loaded_ns > max(self.after_ns, boottime_ns() - self.policy(kind).ttl_s * 1e9)
 
     def again(self) -> RequestView:
         """The same view, for another load."""
@@ -165,7 +161,7 @@ class RequestView:
     def claim(self, keys: Sequence[bytes], *, alone: bool, latest_ns: int = FOREVER, refresh: bool = False) -> bool:
         """Begin to load these. False if another load has claimed one of them, which began no later than `latest_ns`,
         and `alone` asks to wait in that case. `refresh`: the entries have been given, and nobody waits for it."""
-        shared, loaded_ns = self.shared, aging_ns()
+        shared, loaded_ns = self.shared, boottime_ns()
         times = monotonic_ns(), shared.ends_ns()
         load = shared.cache.begin(keys, *times, alone=alone, latest_ns=latest_ns, refresh=refresh)
         if load.theirs and alone:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
 
+from hms_cache_proxy.cache.state import boottime_ns
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.consistency.floors import Floors
@@ -22,7 +23,7 @@ from hms_cache_proxy.wire.message import MessageType, message_header
 
 from ..decision import Ask, ClientSession, Pending
 from ..reply_contents import LOCK_WAITING, Said, lock_of, said
-from .looking import Conversation, TtlContext, aging_ns
+from .looking import Conversation, TtlContext
 
 LOCKS = 10_000
 """Waiting locks whose tables are remembered; any other counts as a lock on everything."""
@@ -146,7 +147,7 @@ class Locking(Pending):
         if state != LOCK_WAITING and self.reads:
             if session.locked is None:
                 session.locked = Floors(self.shared.memory)
-            session.locked.lift(self.targets, aging_ns())
+            session.locked.lift(self.targets, boottime_ns())
         elif state != LOCK_WAITING:
             self.shared.invalidate(self.targets or (ALL,))
         elif lock_id is not None:

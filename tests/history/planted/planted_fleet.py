@@ -112,7 +112,8 @@ def fences_first() -> None:
 @bug
 def early_ticket() -> None:
     """Peers are told that a write is over when it leaves, not when its reply is here."""
-    from hms_cache_proxy.peers.driver import PeersProcess, boottime_ns
+    from hms_cache_proxy.cache.state import boottime_ns
+    from hms_cache_proxy.peers.driver import PeersProcess
     from hms_cache_proxy.peers.fleet import Fleet
     from hms_cache_proxy.peers.messages import FenceLifted
     from hms_cache_proxy.peers.terms import MayLeave
