@@ -33,6 +33,7 @@ from tests.ops.earlier_data_directory import (
     TABLES,
     VERSION,
     converted,
+    converted_object,
     unpack,
 )
 from tests.proxy import Proxy
@@ -80,6 +81,10 @@ def adopt(data: Path, metastore: Metastore) -> None:
             known = Meta.unpack(converted(txn.get(layout.META_KEY)))
             txn.put(layout.IDENTITY_KEY, identity_row(store.identity, scope))
             txn.put(layout.META_KEY, replace(known, cursor=cursor, fingerprint=fingerprint).pack())
+        stored = cache.open_db(b"objects", create=False)
+        with cache.begin(write=True, db=stored) as txn:
+            for key, row in list(txn.cursor()):
+                txn.put(key, converted_object(key, row))
     store.close()
     boot(data, boot_id())
 

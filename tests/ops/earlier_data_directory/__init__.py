@@ -34,6 +34,9 @@ FORMAT: Final = 5
 _FORMAT: Final = Struct(">H")
 _META: Final = Struct(">HIQqQQIIIQ")  # the fixed part of the meta record; the present one has two counts more
 _COUNTS: Final = Struct(">II")
+_GENERATION_BYTES: Final = 4
+_ROWS: Final = {b"n": (Struct(">QBH"), layout.NAME_ROW), b"t": (Struct(">QBHHI"), layout.TABLE_ROW)}
+"""Of objects, by the byte after the generation: the fixed part then, and now. The same numbers, of other lengths."""
 
 
 def stored(name: str) -> Path:
@@ -51,7 +54,16 @@ def unpack(name: str, directory: Path) -> Path:
 
 
 def converted(meta: bytes) -> bytes:
-    """A meta record in the present format. The objects need no change: a listing may say nothing of its tables, all of
-    which are loaded with all partitions, so no set is unfinished, and none of which is transactional or has a key."""
-    assert _FORMAT.unpack_from(meta) == (FORMAT,) and layout.FORMAT == FORMAT + 3
+    """A meta record in the present format. No set is unfinished and no table transactional: all of them are loaded with
+    all partitions."""
+    assert _FORMAT.unpack_from(meta) == (FORMAT,) and layout.FORMAT == FORMAT + 4
     return _FORMAT.pack(layout.FORMAT) + meta[_FORMAT.size : _META.size] + _COUNTS.pack(0, 0) + meta[_META.size :]
+
+
+def converted_object(key: bytes, row: bytes) -> bytes:
+    """A row of the objects in the present format. A listing may say nothing of its tables, and none of them has a
+    key."""
+    if (kind := key[_GENERATION_BYTES : _GENERATION_BYTES + 1]) not in _ROWS:
+        return row
+    then, now = _ROWS[kind]
+    return now.pack(*then.unpack_from(row)) + row[then.size :]
