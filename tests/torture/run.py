@@ -31,15 +31,14 @@ from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
 from tests.torture.slowdown import Measured, Slowdown, mean
 from tests.torture.workload import OwnChecker, TortureWorkload
-from tests.torture.world import MOST_PATIENCE_S, REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
+from tests.torture.world import MOST_PATIENCE_S, NOTICED_S, REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
 
 RECOVERY_S = 5.0
 """After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
 LATENCY = 3.0
 """So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
-NOTICED_S, BACK_S = 1.5, 1.0
-"""After a fault has begun until every proxy knows, on a usual machine; before its end, where something may work again
-already."""
+BACK_S = 1.0
+"""Before a fault's end, where something may work again already."""
 LEAST_S = 0.5
 """Shorter times are not judged."""
 JUDGED, SHARE = 6, 0.75

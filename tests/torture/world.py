@@ -50,6 +50,8 @@ SETTINGS: Mapping[str, str] = {
     "DRAIN_TIMEOUT_S": "5",
 }
 DISK_BYTES = 512 << 20
+NOTICED_S = 1.5
+"""After a fault has begun until every proxy knows of it, on a usual machine."""
 POOL_TRUSTS_S = 0.6
 """HikariCP takes a connection that was used within the last half second from the pool without a look at it."""
 
@@ -112,6 +114,10 @@ class World:
     def patience_s(self) -> float:
         """So long is waited for what must come: far longer than it may take, but a planted fault may keep it away."""
         return min(MOST_PATIENCE_S, PATIENCE_S * self.slowdown())
+
+    def last(self, seconds: float) -> None:
+        """Sleep while a fault lasts: for so long after every proxy has noticed it."""
+        time.sleep(NOTICED_S * self.slowdown() + seconds)
 
     @property
     def truth(self) -> tuple[str, int]:

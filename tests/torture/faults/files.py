@@ -6,7 +6,6 @@ import os
 import random
 import resource
 import shutil
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from struct import Struct
@@ -32,7 +31,7 @@ def full_disk(world: World, chance: random.Random) -> None:
         else:
             limit_files(side, HEAD_BYTES)
             stack.callback(limit_files, side, resource.RLIM_INFINITY)
-        time.sleep(chance.uniform(0.5, 5))
+        world.last(chance.uniform(0, 4))
 
 
 @kind(grace_s=2, goes_on=GoesOn.WRITES)
@@ -40,7 +39,7 @@ def limited_files(world: World, chance: random.Random) -> None:
     """No file of the workers and of the follower grows."""
     side = chance.choice(world.sides)
     limit_files(side, HEAD_BYTES)
-    time.sleep(chance.uniform(0.5, 5))
+    world.last(chance.uniform(0, 4))
     limit_files(side, resource.RLIM_INFINITY)
 
 

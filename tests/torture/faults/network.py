@@ -93,7 +93,7 @@ def sick_metastore(world: World, chance: random.Random) -> None:
     """It accepts and hangs, while the proxy knows another that is well."""
     side = next(side for side in world.sides if side.spare is not None)
     side.upstream.stall()
-    time.sleep(chance.uniform(8, 9))
+    world.last(chance.uniform(6, 7))
     side.upstream.restore()
 
 

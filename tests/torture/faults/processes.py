@@ -113,7 +113,7 @@ def stop_supervisor(world: World, chance: random.Random) -> None:
 @kind(8, goes_on=GoesOn.GREETINGS)
 def kill_metastore(world: World, chance: random.Random) -> None:
     world.metastore.kill()
-    time.sleep(chance.uniform(1, 4))
+    world.last(chance.uniform(0, 3))
     world.metastore.start()
 
 
