@@ -18,6 +18,7 @@ from tests.testbed.metastore import Metastore
 
 INITED, EXECUTING, FAILED, FINISHED, TIMED_OUT, AUTO_DISABLED = range(6)
 MINOR, MAJOR, CLEANUP = 1, 2, 4
+UPDATE = 3
 NONE_OPEN = (1 << 63) - 1
 
 
@@ -166,6 +167,45 @@ def writes(asked: Asked, db: str) -> Iterator[Any]:
     yield asked_for(first)
 
 
+def drops(asked: Asked, db: str) -> Iterator[Any]:
+    """What is left of a dropped partition's compactions, done and waiting, and of what was written to it."""
+    _acid_tables(asked, db)
+    opened = {"rqst": struct("OpenTxnRequest", num_txns=1, user="u", hostname="h")}
+    txn = asked.value("open_txns", opened).txn_ids[0]
+    allocated = struct("AllocateTableWriteIdsRequest", dbName=db, tableName="pt", txnIds=[txn])
+    asked.value("allocate_table_write_ids", {"rqst": allocated})
+    place = {"txnid": txn, "writeid": 1, "dbname": db, "tablename": "pt", "operationType": UPDATE}
+    written = struct("AddDynamicPartitions", partitionnames=["p=1", "p=2"], **place)
+    yield asked.ask("add_dynamic_partitions", {"rqst": written})
+    yield asked.ask("commit_txn", {"rqst": struct("CommitTxnRequest", txnid=txn)})
+    for name in ("p=1", "p=2"):
+        asked.value("compact2", _compaction(db, tablename="pt", partitionname=name, poolName=db))
+        request = struct("FindNextCompactRequest", workerId="w", workerVersion="v", poolName=db)
+        number = asked.value("find_next_compact2", {"rqst": request}).ci.id
+        given = {"tablename": "pt", "partitionname": name, "errorMessage": "boom", "workerId": "w"}
+        asked.ask("mark_failed", _info(db, number, **given))
+        asked.value("compact2", _compaction(db, tablename="pt", partitionname=name, poolName=db))
+
+    def shown() -> Any:
+        found = asked.value("show_compact", {"rqst": struct("ShowCompactRequest", dbName=db)}).compacts
+        return sorted((each.tablename, each.partitionname, each.state) for each in found)
+
+    def changed() -> Any:
+        seen = json.dumps({"validTxnList": f"1${db}.pt:0:{NONE_OPEN}::"})
+        view = struct("CreationMetadata", catName="hive", dbName=db, tblName="v", tablesUsed={f"{db}.pt"})
+        view.validTxnList = seen
+        return asked.ask("get_materialization_invalidation_info", {"creation_metadata": view, "validTxnList": ""})
+
+    yield shown()
+    yield changed()
+    for values in (["1"], ["2"]):
+        yield asked.ask("drop_partition", {"db_name": db, "tbl_name": "pt", "part_vals": values, "deleteData": True})
+        yield shown()
+        yield changed()
+    request = struct("MaxAllocatedTableWriteIdRequest", dbName=db, tableName="pt")
+    yield asked.ask("get_max_allocated_table_write_id", {"rqst": request})
+
+
 def replays(asked: Asked, db: str) -> Iterator[Any]:
     """Transactions and write ids that follow another metastore's."""
 
@@ -245,7 +285,7 @@ Flow = Callable[[Asked, str], Iterator[Any]]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("flow", [runs, workers, writes, replays], ids=lambda flow: flow.__name__)
+@pytest.mark.parametrize("flow", [runs, workers, writes, drops, replays], ids=lambda flow: flow.__name__)
 def test_flow(hms42: Metastore, embedded: Metastore, unique_name: str, flow: Flow) -> None:
     answers = []
     for metastore in (hms42, embedded):

@@ -10,6 +10,7 @@ from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers import partitions as reading
+from hms_cache_proxy.embedded.handlers.partition_drops import forget_written
 from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -53,6 +54,7 @@ def exchange_partitions(call: Call, args: Struct) -> list[Struct]:
     exchanged = [_moved(part, target.table) for part in parts]
     rows.insert_partitions(call, target, exchanged)
     rows.delete_partitions(call, parts)
+    forget_written(call, source.table, parts)
     _move_files(call, source.table, target.table, values)
     events.add_partition(call, target.table, exchanged)
     for part in parts:

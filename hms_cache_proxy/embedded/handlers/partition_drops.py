@@ -16,6 +16,7 @@ from hms_cache_proxy.embedded.handlers.table_changes import must_purge, owns_dat
 from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows import transactions
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -139,7 +140,14 @@ def _drop(
         for part in parts:
             _remove_files(call, row.table, part, purge=purge)
     rows.delete_partitions(call, parts)
+    forget_written(call, row.table, parts)
     events.drop_partition(call, row.table, [part.partition for part in parts])
+
+
+def forget_written(call: Call, table: Struct, parts: Sequence[rows.Part]) -> None:
+    """Forget what transactions wrote to partitions that their table has lost (AcidEventListener)."""
+    if table_rows.is_transactional(table.parameters) and table.catName == names.DEFAULT_CATALOG:
+        transactions.forget(call, table.dbName, table.tableName, [part.name for part in parts])
 
 
 def _remove_files(call: Call, table: Struct, part: rows.Part, *, purge: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Column, Table, delete, func, insert, select, update
 
 from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.rows.common import batches
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
@@ -271,20 +272,33 @@ def compaction_of(call: Call, txn_id: int) -> Any | None:
     return call.execute(select(T.COMPACTION_QUEUE).where(T.COMPACTION_QUEUE.c.CQ_TXN_ID == txn_id)).first()
 
 
-def forget(call: Call, database: str, table: str | None = None, *, keep_ids: bool = False) -> None:
-    """Delete what transactions wrote to a dropped table or database. `keep_ids`: its write ids stay."""
+def forget(
+    call: Call,
+    database: str,
+    table: str | None = None,
+    partitions: Sequence[str] | None = None,
+    *,
+    keep_ids: bool = False,
+) -> None:
+    """Delete what transactions wrote to a dropped database, table, or to partitions, by name, of a table.
+
+    `keep_ids`: its write ids stay; those of a table with dropped partitions always do. (CleanupRecordsFunction)"""
     written = {
         "TC": T.TXN_COMPONENTS,
         "CTC": T.COMPLETED_TXN_COMPONENTS,
         "CQ": T.COMPACTION_QUEUE,
         "CC": T.COMPLETED_COMPACTIONS,
+        "CMC": T.COMPACTION_METRICS_CACHE,
     }
-    ids = {} if keep_ids else {"T2W": T.TXN_TO_WRITE_ID, "NWI": T.NEXT_WRITE_ID}
-    for prefix, other in (written | ids).items():
-        mine = other.c[f"{prefix}_DATABASE"] == database
+    if not keep_ids and partitions is None:
+        written |= {"T2W": T.TXN_TO_WRITE_ID, "NWI": T.NEXT_WRITE_ID}
+    for prefix, other in written.items():
+        mine = [other.c[f"{prefix}_DATABASE"] == database]
         if table is not None:
-            mine &= other.c[f"{prefix}_TABLE"] == table
-        call.execute(delete(other).where(mine))
+            mine.append(other.c[f"{prefix}_TABLE"] == table)
+        for some in [None] if partitions is None else batches(partitions):
+            named = [] if some is None else [other.c[f"{prefix}_PARTITION"].in_(some)]
+            call.execute(delete(other).where(*mine, *named))
 
 
 def rename_table(call: Call, old: tuple[str, str], new: tuple[str, str]) -> None:
