@@ -36,8 +36,8 @@ def each(found: Sequence[Figures]) -> Iterator[str]:
 
 
 def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
-    """What the tiers took."""
-    head = ["", "wall time", "in tests, all processes", "passed", "failed", "skipped", "servers started"]
+    """What the tiers took. `slowdown`: of the machine; it was not always measured."""
+    head = ["", "wall time", "slowdown", "in tests, all processes", "passed", "failed", "skipped", "servers started"]
     head += ["commit", "date", "cores"]
     rows = []
     for found in tiers:
@@ -45,7 +45,8 @@ def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
         counts = [f"{run['outcomes'].get(how, 0):,}" for how in ("passed", "failed", "skipped")]
         started = sum(one["starts"] for one in run["started"].values())
         changed = " with changes" if found.changed else ""
-        times = [_minutes(run["wall_s"]), _minutes(run["tests_s"])]
+        slowdown = f"{run['slowdown']:.1f}" if "slowdown" in run else ""
+        times = [_minutes(run["wall_s"]), slowdown, _minutes(run["tests_s"])]
         where = [f"{found.commit}{changed}", found.date, str(found.machine["cores"])]
         rows.append([f"`{found.command}`", *times, *counts, f"{started:,}", *where])
     yield from table([head, *rows], text=1)

@@ -16,6 +16,7 @@ def kept(name: str, command: str, figures: dict[str, Any], *, changed: bool = Fa
 
 def test_a_run_of_the_tests() -> None:
     run = {
+        "slowdown": 2.34,
         "wall_s": 200.0,
         "tests_s": 350.0,
         "outcomes": {"passed": 4000, "skipped": 2},
@@ -24,7 +25,8 @@ def test_a_run_of_the_tests() -> None:
     }
     lines = list(pages.test_runs([kept("tests-test", "make test FIGURES=1", run, changed=True)]))
     assert (
-        "| `make test FIGURES=1` | 3.3 min | 5.8 min | 4,000 | 0 | 2 | 9 | abcdef01 with changes | 2030-01-01 | 2 |"
+        "| `make test FIGURES=1` | 3.3 min | 2.3 | 5.8 min | 4,000 | 0 | 2 | 9 | abcdef01 with changes |"
+        " 2030-01-01 | 2 |"
     ) in lines
     assert "| `tests/store` | 300 | 12 |" in lines
     assert lines[-1] == "Started, with the seconds until they answered: metastore 7 (30 s), PostgreSQL 2 (1 s)."

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pytest
 
 from tests import figures
+from tests.slowdown import at_rest
 from tests.testbed import ledger
 
 LONG_RUN_S = 30.0
@@ -58,12 +59,13 @@ def cpu_s() -> float:
 
 
 class Times:
-    """The figures of one run; `origin`: of what, where they are kept."""
+    """The figures of one run; `origin`: of what, where they are kept. `slowdown`: of the machine, before the run."""
 
     def __init__(self, tier: str, processes: int, origin: figures.Origin | None) -> None:
         self.tier = tier
         self.processes = processes
         self.origin = origin
+        self.slowdown = at_rest() if origin is not None else None
         self.outcomes: Counter[str] = Counter()
         self.began_s = time.monotonic()
         self.functions: dict[str, Spent] = defaultdict(Spent)
@@ -116,6 +118,7 @@ class Times:
         return {
             "seed": os.environ.get("SEED", ""),
             "processes": self.processes,
+            "slowdown": self.slowdown,
             "wall_s": round(wall_s, 1),
             "tests_s": round(sum(one.total_s for one in spent.values()), 1),
             "items": sum(one.items for one in spent.values()),

@@ -20,6 +20,7 @@ from tests.history.registers import Register, Torn
 from tests.history.run import ways
 from tests.history.threads import LOST
 from tests.history.workload import UNREADABLE
+from tests.slowdown import Measured, Slowdown, mean
 from tests.testbed.client import MetastoreClient
 from tests.torture import afterwards, attackers
 from tests.torture.budget import Budget
@@ -29,7 +30,6 @@ from tests.torture.gate import Gate
 from tests.torture.latencies import too_many
 from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
-from tests.torture.slowdown import Measured, Slowdown, mean
 from tests.torture.workload import OwnChecker, TortureWorkload
 from tests.torture.world import MOST_PATIENCE_S, NOTICED_S, REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
 

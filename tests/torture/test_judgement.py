@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.slowdown import Measured
 from tests.torture.faults import every
 from tests.torture.latencies import too_many
 from tests.torture.pulse import Call, Signs
 from tests.torture.run import CALM, RECOVERY_S, Outcome, Struck, judge_latencies
-from tests.torture.slowdown import Measured
 from tests.torture.world import REQUEST_TIMEOUT_S
 
 SOON = Signs({"read": 0.3, "write": 0.5, "hit": 0.6}, {})

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.torture.slowdown import USUAL_S, Measured, Slowdown, mean
+from tests.slowdown import USUAL_S, Measured, Slowdown, mean
 
 
 def took(began_s: float, times: float) -> Measured:

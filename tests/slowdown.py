@@ -1,7 +1,7 @@
-"""How many times as long as a usual machine this one takes, for one fixed piece of work, while a run lasts.
+"""How many times as long as a usual machine this one takes, for one fixed piece of work.
 
-Job: `Slowdown` measures it again and again; `between(...)` is what it was in a stretch of time. Bounds on time are
-judged by it, and by nothing else.
+Job: `at_rest()` measures it before a run begins. `Slowdown` measures it again and again while a run lasts;
+`between(...)` is what it was in a stretch of time. Bounds on time are judged by it, and by nothing else.
 Must not know: faults, bounds.
 Invariants: the work is a process that starts and imports, as what recovers does; its time is that of the clock, so a
 slow processor counts as well as others that use it; a machine that is quicker than a usual one counts as usual.
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from statistics import median
 
 WORK = "import asyncio, decimal, email.message, http.client"
 USUAL_S = 0.1
@@ -46,6 +47,12 @@ def measure() -> Measured:
 def mean(measured: list[Measured]) -> float:
     """Their time together, by what a usual machine takes for as much."""
     return sum(one.factor for one in measured) / len(measured)
+
+
+def at_rest() -> float:
+    """While nothing else runs: the median of a few times, after one that reads the files from the disk."""
+    measure()
+    return median(measure().factor for _ in range(5))
 
 
 class Slowdown:
