@@ -9,7 +9,6 @@ proxies there is a TCP proxy (`between`), so that the fleet can be parted.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from functools import partial
 from itertools import permutations
 from typing import TypeVar
 
-from hive_metastore.ttypes import CheckLockRequest, LockState, UnlockRequest
+from hive_metastore.ttypes import UnlockRequest
 
 from tests.history.chaos import Chaos
 from tests.history.checker import Checker
@@ -119,7 +118,9 @@ class FleetWorkload(Workload):
         """As Iceberg's commit, each call through another proxy."""
         assert isinstance(counter, TableParameter)
         try:
-            lock_id = self._lock_anywhere(connections, counter)
+            lock_id = self._lock(connections, self._any, counter)
+            if lock_id is None:
+                return
             version = counter.by_get_table_req(connections.get(self._any()))
             if version < self.increments:
                 self.checker.violations.append(f"{version} read under the lock after {self.increments} increments")
@@ -127,18 +128,11 @@ class FleetWorkload(Workload):
         except LOST as error:
             self.lost(connections, self.ports[0], error, "increment")
             connections.close()
-            self._unlock_own(connections, counter)
+            self._unlock_lost(connections, counter)
             return
         with self._count_lock:
             self.increments += 1
         connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
-
-    def _lock_anywhere(self, connections: Connections, counter: Register) -> int:
-        answer = connections.get(self._any()).lock(self._lock_request(counter))
-        while answer.state == LockState.WAITING:
-            time.sleep(0.01)
-            answer = connections.get(self._any()).check_lock(CheckLockRequest(lockid=answer.lockid))
-        return int(answer.lockid)
 
 
 @dataclass

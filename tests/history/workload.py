@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from hive_metastore.ttypes import (
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 UNREADABLE = (LookupError, ValueError, TypeError, AttributeError)
 """An answer in which no version can be found, though every state of the object has one: it is wrong."""
+CARRIED_OUT_S = 1.0
+"""After its connection was lost a request has been carried out, as a rule."""
 
 
 class Workload(Threads):
@@ -174,15 +176,17 @@ class Workload(Threads):
         assert isinstance(counter, TableParameter)
         port = random.choice(self.ports)
         try:
+            lock_id = self._lock(connections, lambda: port, counter)
+            if lock_id is None:
+                return
             client = connections.get(port)
-            lock_id = self._lock(client, counter)
             version = counter.by_get_table_req(client)
             if version < self.increments:  # those that were acknowledged: no other thread has the lock
                 self.checker.violations.append(f"{version} read under the lock after {self.increments} increments")
             counter.write(client, version + 1)
         except LOST as error:
             self.lost(connections, port, error, "increment")
-            self._unlock_own(connections, counter)
+            self._unlock_lost(connections, counter)
             return
         with self._count_lock:
             self.increments += 1
@@ -190,24 +194,36 @@ class Workload(Threads):
             connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
         except LOST as error:
             self.lost(connections, self.ports[0], error, "unlock")
-            self._unlock_own(connections, counter)
+            self._unlock_lost(connections, counter)
 
-    def _lock(self, client: MetastoreClient, counter: Register) -> int:
-        answer = client.lock(self._lock_request(counter))
+    def _lock(self, connections: Connections, port: Callable[[], int], counter: Register) -> int | None:
+        """Its id; None if the end came first. `port`: where the next call goes."""
+        answer = connections.get(port()).lock(self._lock_request(counter))
+        looked_s = time.monotonic()
         while answer.state == LockState.WAITING:
-            time.sleep(0.01)
-            answer = client.check_lock(CheckLockRequest(lockid=answer.lockid))
+            if self._stop.wait(0.01):
+                self._unlock_own(connections, counter)
+                return None
+            if time.monotonic() > looked_s + CARRIED_OUT_S:
+                self._unlock_own(connections, counter, but=answer.lockid)
+                looked_s = time.monotonic()
+            answer = connections.get(port()).check_lock(CheckLockRequest(lockid=answer.lockid))
         return int(answer.lockid)
 
     def _lock_request(self, counter: Register) -> LockRequest:
         part = LockComponent(LockType.EXCLUSIVE, LockLevel.TABLE, counter.database, counter.name, isTransactional=True)
         return LockRequest(component=[part], user="history", hostname=threading.current_thread().name)
 
-    def _unlock_own(self, connections: Connections, counter: Register) -> None:
-        """Also a lock whose id was lost with a connection: without heartbeats it would stand for minutes."""
-        time.sleep(1.0)  # the request that was under way has been carried out
+    def _unlock_lost(self, connections: Connections, counter: Register) -> None:
+        """Also a lock whose id was lost with a connection: without heartbeats it would stand for minutes. One that is
+        granted later yet is found while the thread waits for its next one."""
+        time.sleep(CARRIED_OUT_S)
+        self._unlock_own(connections, counter)
+
+    def _unlock_own(self, connections: Connections, counter: Register, but: int | None = None) -> None:
+        """All locks of this thread but one."""
         direct = connections.get(self.ports[0])
         shown = direct.show_locks(ShowLocksRequest(dbname=counter.database, tablename=counter.name))
         for lock in shown.locks or []:
-            if lock.hostname == threading.current_thread().name:
+            if lock.hostname == threading.current_thread().name and lock.lockid != but:
                 direct.unlock(UnlockRequest(lockid=lock.lockid))
