@@ -17,8 +17,13 @@ class SharedTransaction:
         self.txn = txn
         self.users = 1
 
+    @property
+    def ended(self) -> bool:
+        """Is the last user done?"""
+        return self.users == 0
+
     def release(self) -> None:
         """A user is done."""
         self.users -= 1
-        if self.users == 0:
+        if self.ended:
             self.txn.abort()

@@ -279,6 +279,8 @@ class CacheSnapshot:
 
     def _joiner(self, entry: TableEntry, variant: Variant) -> Joiner:
         assert entry.partitions_loaded, "partitions of a table that is not loaded"
+        if self._transaction is not None and self._transaction.ended:  # the reader may have moved over to another file
+            raise CacheError("a search goes on after its state of the cache was given up")
         return self._reader.joiners.get(self._environment, entry, variant)
 
     def _entry(self, catalog: bytes, database: bytes, name: bytes, row: bytes) -> TableEntry:

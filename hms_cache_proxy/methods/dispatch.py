@@ -30,7 +30,7 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.peers.requests import PeerRequest
-from hms_cache_proxy.wire.message import Header, MessageType, message_header
+from hms_cache_proxy.wire.message import Header, MessageType
 from hms_cache_proxy.wire.spec import Struct
 
 from . import effects
@@ -47,6 +47,7 @@ from .read_call import SEQID, ReadCall
 from .readers.base import Body, Context, Decline, DependsOnMore, Slices, Unfinished
 from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
+from .refusal import refusal
 from .table import OTHER_LABEL, MethodKind
 from .write_id_reloads import WriteIdReloads
 
@@ -255,7 +256,7 @@ class Dispatcher:
                     except LookNeeded:
                         reason = Reason.STRICT
                     except Rejected as rejected:
-                        return self._reject(call, rejected, snapshot)
+                        return self._reject(call, rejected)
             except DependsOnMore as more:
                 if not call.also:
                     return self._read(call._replace(also=more.targets))
@@ -373,6 +374,8 @@ class Dispatcher:
             return served
         except Decline as declined:
             reason = declined.reason
+        except Rejected as rejected:
+            return self._reject(call, rejected)
         except LookNeeded:
             reason = Reason.STRICT
         except CacheError:
@@ -394,16 +397,11 @@ class Dispatcher:
         self._replies.put(call.key, entry)
         return Serve(call.reply(label, body), label.method, reason=reason)
 
-    def _reject(self, call: ReadCall, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
-        """Refuse the read (`transactional_reads = "reject"`) with an exception that the method declares."""
-        label, header = call.plan.method.name, call.header
-        context = Context(snapshot, label, self._by_name, call.proof)
-        try:
-            body = context.error("MetaException", rejected.message)
-        except (Decline, StopIteration):
-            return self._misses.forward(call.plan, EVERYTHING, Reason.NO_WRITE_ID)
-        head = message_header(header.name, MessageType.REPLY, header.seqid)
-        return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
+    @staticmethod
+    def _reject(call: ReadCall, rejected: Rejected) -> Serve:
+        """Refuse the read (`transactional_reads = "reject"`)."""
+        label = call.plan.method.name
+        return Serve(refusal(label, call.header, str(rejected)), label, "error", Reason.NO_WRITE_ID.value)
 
 
 def _chunks(head: bytes, body: Slices) -> Iterator[bytes]:

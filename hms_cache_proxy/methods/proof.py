@@ -45,15 +45,14 @@ UNPROVED: Final = frozenset({Reason.TRANSACTIONAL, Reason.NO_WRITE_ID, Reason.TA
 
 
 class Rejected(Exception):
-    """`transactional_reads = "reject"` refuses a read without a list; `message` is for the client."""
+    """`transactional_reads = "reject"` refuses a read without a list; the text is for the client."""
 
     def __init__(self, entry: TableEntry) -> None:
-        name = b"%b.%b.%b" % (entry.catalog, entry.database, entry.name)
-        self.message = (
-            b"table %b is transactional: hms-cache-proxy answers reads of it only with a ValidWriteIdList and the"
-            b" table's id (transactional_reads = reject)" % name
+        name = b".".join((entry.catalog, entry.database, entry.name)).decode("utf-8", "replace")
+        super().__init__(
+            f"table {name} is transactional: hms-cache-proxy answers reads of it only with a ValidWriteIdList and the"
+            " table's id (transactional_reads = reject)"
         )
-        super().__init__(self.message.decode("utf-8", "replace"))
 
 
 class LookNeeded(Exception):

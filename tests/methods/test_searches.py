@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.streams import SEARCHED_NS
+from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.decision import Forward, Serve, Work
-from hms_cache_proxy.methods.readers import filter_walk
+from hms_cache_proxy.methods.readers import filter_walk, filters
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
-from tests.cache.records import DATABASE, TABLE, TABLE_ID, table
+from tests.cache.records import DATABASE, IDENTITY, TABLE, TABLE_ID, database, table
 from tests.methods.test_filter_spans import records
 from tests.methods.warm import Bench, opened
 from tests.testbed.raw import encode_call
@@ -136,3 +138,41 @@ def test_a_fence_that_came_meanwhile_is_heeded_when_it_is_given_up(
     write.pending.sending()
     forward, _ = ended(work)
     assert isinstance(forward, Forward) and forward.reason == "fence" and not forward.hold_bytes
+
+
+def replaced(bench: Bench, directory: Path) -> None:
+    """The cache becomes another file with the same content, and the reader moves over to it."""
+    bench.writer.close()
+    bench.writer = CacheWriter.open(directory / "cache", bench.page, IDENTITY, scope="new")
+    change = PartitionChange(TABLE_ID, records(KEYS, ROWS), replace_all=True)
+    tables = {TABLE: replace(table(), partition_keys=KEYS)}
+    complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
+    changes = Changes(cursor=12, databases={DATABASE: database()}, tables=tables, partitions=[change])
+    changes.complete = complete
+    bench.step(changes)
+    bench.decide()
+
+
+@pytest.mark.parametrize(
+    ("text", "small"),
+    [
+        pytest.param("n < 7", 0, id="joined in its last turn"),
+        pytest.param("n != 7", len(ROWS), id="sent in slices, all names are matched"),
+    ],
+)
+def test_one_whose_file_is_replaced_is_relayed_and_the_next_is_answered(
+    bench: Bench, tmp_path: Path, text: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "SMALL", small)
+    bench.step(Changes(cursor=11, partitions=[PartitionChange(TABLE_ID, [], [b"day=d39/n=7"])]))
+    message = request(text)
+    served, steps = ended(decided(bench, message))
+    assert isinstance(served, Serve)
+    bench.dispatcher.forget()
+    work = decided(bench, message)
+    assert isinstance(work, Work) and [work.step() for _ in range(steps - 1)] == [None] * (steps - 1)
+    replaced(bench, tmp_path)
+    forward, _ = ended(work)
+    assert isinstance(forward, Forward) and forward.reason == "cache"
+    selected = [[day, n] for day, n in sorted(ROWS) if (int(n) < 7 if small == 0 else n != b"7")]
+    assert values(ended(decided(bench, message))[0]) == selected
