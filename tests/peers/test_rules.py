@@ -322,6 +322,22 @@ def a_write_that_could_not_be_recorded(*faults: str) -> None:
     world.read(b, SILENT)
 
 
+def a_write_that_is_recorded_after_it_has_left(*faults: str) -> None:
+    world = pair(*faults)
+    a, b = world.proxies
+    world.fill_disk(a)
+    write = world.write(a, SILENT)
+    world.calm(25, steps=False)
+    assert write.may_leave and not world.hit_allowed(b), "no leases meanwhile"
+    world.leave(write)
+    world.settle(a)
+    world.apply(write)
+    world.finish(write)
+    world.calm(15, steps=False)
+    assert world.hit_allowed(b)
+    world.read(b, SILENT)
+
+
 def a_write_that_is_over_before_the_process_hears_of_it(*faults: str) -> None:
     """b's last lease has run out, so the worker of a decides by the page; then b gets a lease."""
     world = pair(*faults)
@@ -384,6 +400,7 @@ STORIES: dict[str, Callable[..., None]] = {
     "no_notes": a_lock_that_the_process_was_not_asked_about,
     "left_alone": a_write_that_is_over_before_the_process_hears_of_it,
     "untold": a_write_that_could_not_be_recorded,
+    "recorded_late": a_write_that_is_recorded_after_it_has_left,
     "forgets_leases": a_writer_that_starts_again,
     "cold_restart": a_writer_that_forgets_its_fences,
     "no_welcome": a_writer_that_is_in_no_list,
