@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -106,7 +105,8 @@ class PeerFences(FenceStore):
         return [(row[1], row[2]) for row in (_HELD.unpack(key[1:]) for key in over)]
 
     def missed(self, via: bytes) -> None:
-        """The connection to the peer has ended: release what it has told of when its time is over."""
+        """The connection to the peer has ended: what it has told of is of unknown outcome. Release it when its time is
+        over."""
         until_ns = time.monotonic_ns() + self._hold_ns
         with self._change() as txn:
             for key, number in list(rows(txn, b"p")):
@@ -114,7 +114,7 @@ class PeerFences(FenceStore):
                 if fence is None:
                     txn.delete(key)
                 elif key[1:].startswith(via) and fence.until_ns > until_ns:
-                    txn.put(b"f" + number, replace(fence, until_ns=until_ns).pack())
+                    txn.put(b"f" + number, self._unknown(fence, until_ns).pack())
 
     def owe(self, targets: Sequence[Target]) -> None:
         """Reads of these must show what is true now; nothing is reloaded for it."""

@@ -97,7 +97,6 @@ class PeersProcess:
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._fleet: Fleet | None = None
-        self._rejoins = False
         tokens = issues_tokens(config.security, config.kerberos)
         self._cancelled = PeerCancellations(CancelledTokens(paths.cancelled_tokens(config))) if tokens else None
 
@@ -222,15 +221,14 @@ class PeersProcess:
             await asyncio.sleep(max(0.005, (fleet.next_ns(boottime_ns()) - boottime_ns()) / SECOND))
 
     def _renew(self, fleet: Fleet, now_ns: int) -> None:
-        """If the fences' file is another one, nothing of the peers is recorded in it: begin again with all of them.
-        Until then the new file fences everything for this process."""
+        """If the fences' file is another one, nothing of the peers is recorded in it: begin again with all of them. The
+        new file fences everything for this process until the word is out that it has no lease: each new one begins
+        with what its giver tells again. (If this process has just been started, it may have had none.)"""
         try:
             if self._fences.renew():
                 fleet.begin_again(now_ns)
-                self._rejoins = True
-            elif self._rejoins and fleet.serves_until(now_ns) > now_ns:
-                self._fences.join()
-                self._rejoins = False
+                self._carry_out()
+            self._fences.join()
         except CacheError as error:
             log.error("the fences cannot be opened yet", error=str(error))
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -16,6 +17,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.consistency.peer_fences import PeerFences
+from hms_cache_proxy.consistency.replacement import Keeper
 
 ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
 A, B = b"tx\0y\0a", b"tx\0y\0b"
@@ -116,6 +118,21 @@ def test_a_missed_peer(bench: Bench) -> None:
     assert bench.store.expire(time.monotonic_ns() + HOLD_NS) == 1
     assert bench.step() == {A}
     assert not bench.fenced(A) and bench.fenced(B)
+
+
+def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
+    """Which objects the peer's writes name is lost with the file. They may still be carried out, and the peer may not
+    come back."""
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    assert not bench.page[Slot.HELD_UNTIL_NS], "if it is there, it tells again"
+    bench.store.missed(OTHER)
+    os.truncate(bench.path / "data.mdb", 100)
+    Keeper(bench.store, bench.path, hold_ns=HOLD_NS, lock=Lock(), workers=tuple).look()
+    bench.step()
+    assert bench.fenced(A) and bench.fenced(B)
+    bench.store.expire(time.monotonic_ns() + HOLD_NS)
+    bench.step()
+    assert not bench.fenced(A)
 
 
 def test_they_survive_a_restart(bench: Bench) -> None:
