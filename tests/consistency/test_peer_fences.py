@@ -86,6 +86,16 @@ def test_notes(bench: Bench) -> None:
     assert store.unlogged_since(0) == (B,)
 
 
+def test_event_ids_of_a_log_that_has_gone_back(bench: Bench) -> None:
+    """In a restored database, or another one, they are lower than those that were told of before."""
+    store = bench.store
+    before = store.note(Note(NoteKind.EVENT, event=900))
+    store.forget_events()
+    after = store.note(Note(NoteKind.EVENT, event=50))
+    assert store.notes_after(before) == [(after, Note(NoteKind.EVENT, event=50))]
+    assert store.note(Note(NoteKind.EVENT, event=49)) == after
+
+
 def test_what_is_told_to_others(bench: Bench) -> None:
     """Own writes, and those of which their own proxy has told; not what others have passed on."""
     own = bench.store.begin([A], os.getpid())
