@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import structlog
 import uvloop
 
 from hms_cache_proxy.cache.state import Slot, StatePage, boottime_ns
+from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import Config, load, paths
 from hms_cache_proxy.consistency import replacement
 from hms_cache_proxy.consistency.fences import FenceStore
@@ -17,6 +20,7 @@ from hms_cache_proxy.peers.driver import PeersProcess
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.terms import FleetTimes
+from tests.cache.records import IDENTITY
 
 
 def config_of(directory: Path, peers: str) -> Config:
@@ -65,3 +69,27 @@ def test_new_fences_do_not_wait_for_the_leases_of_peers(tmp_path: Path, started:
 
     with StatePage(paths.state(config), create=True) as page:
         assert uvloop.run(states()) == {"finite"}
+
+
+def test_a_cache_that_belongs_to_another_metastore_is_noticed(tmp_path: Path) -> None:
+    """A metastore's database has an id only once somebody has asked for it: the cache may have been made before that.
+    Who starts later knows it, and would be refused for ever."""
+    config = config_of(tmp_path, "127.0.0.1:1")
+
+    async def moves() -> tuple[bool, ...]:
+        process = PeersProcess(config, page)
+        found = []
+        try:
+            assert process._belongs_to() is None, "there is no cache"
+            for uuid in ("", "", "a"):
+                cache = paths.cache(config)
+                with closing(CacheWriter.open(cache, page, replace(IDENTITY, database_uuid=uuid))):
+                    process._own = process._own or process._belongs_to()
+                    found.append(process._belongs_elsewhere())
+        finally:
+            process._follower.close()
+            process._fences.close()
+        return tuple(found)
+
+    with StatePage(paths.state(config), create=True) as page:
+        assert uvloop.run(moves()) == (False, False, True)
