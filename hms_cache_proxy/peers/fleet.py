@@ -149,6 +149,7 @@ class Fleet:
     def _compare(self, now_ns: int) -> None:
         self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)
         try:
+            self._keep()
             standing = self._records.standing()
             self._catch_up(standing, now_ns)  # first: a fence may stand in the place of one that is over
             self.outbox.compare((origin for origin, _ in standing), now_ns)
@@ -157,6 +158,10 @@ class Fleet:
             self._records.drop_notes(self._records.last_note() if told is None else told)
         except CacheError:
             return  # the fences are damaged: the next look tries again
+
+    def _keep(self) -> None:
+        """What connected peers have told of lasts, however long their writes take."""
+        self._records.keep(frozenset(one.incarnation for one in self.following.values()))
 
     def next_ns(self, now_ns: int) -> int:
         """When `tick` should be called next, at the latest."""

@@ -130,6 +130,21 @@ def test_a_missed_peer(bench: Bench) -> None:
     assert not bench.fenced(A) and bench.fenced(B)
 
 
+def test_a_fence_of_a_connected_peer_does_not_end_by_itself(bench: Bench) -> None:
+    """However long the peer's write takes: its own limit may be another one."""
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.hold_for(THIRD, (THIRD, 1), [B])
+    now_ns = time.monotonic_ns()
+    for number in range(8):
+        bench.store.keep(frozenset({OTHER}), now_ns + number * HOLD_NS // 2)
+    assert bench.store.expire(now_ns + 4 * HOLD_NS) == 1
+    assert bench.step() == {B}
+    assert bench.fenced(A) and not bench.fenced(B)
+    bench.store.release_of(OTHER, (OTHER, 1))
+    bench.store.keep(frozenset({OTHER}), now_ns + 5 * HOLD_NS)
+    assert bench.step() == {A} and not bench.fenced(A)
+
+
 def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
     """Which objects the peer's writes name is lost with the file. They may still be carried out, and the peer may not
     come back."""
