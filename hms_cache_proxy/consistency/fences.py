@@ -82,7 +82,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     unpack_targets,
     wanted,
 )
-from hms_cache_proxy.consistency.notes import Note, NoteKind, add_note, told_event
+from hms_cache_proxy.consistency.notes import Note, NoteKind, add_note, forget_events, told_event
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
@@ -186,6 +186,12 @@ class FenceStore(FenceFile):
             ticket = take_ticket(txn, ())
             add_fence(txn, Fence(FINITE, ticket, 0, 0, 0, tuple(targets)))
             return ticket
+
+    def forget_events(self) -> None:
+        """The log that is followed from now on may be another one, or have gone back: an id that peers were told of
+        says nothing about a lower one."""
+        with self._change(fences=False) as txn:
+            forget_events(txn)
 
     def note(self, note: Note) -> int:
         """Tell peers of this before they get another lease. Returns the note's number."""

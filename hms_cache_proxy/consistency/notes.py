@@ -61,6 +61,13 @@ def told_event(txn: Any, event: int) -> int | None:
     return number if 0 < event <= highest else None
 
 
+def forget_events(txn: Any) -> None:
+    """From now on, each event gets a note of its own until a later one has had one."""
+    last, event, _ = _last(txn)
+    if event:
+        txn.put(b"N", _LAST.pack(last, 0, 0))
+
+
 def last_note(txn: Any) -> int:
     """The last number that was given."""
     return _last(txn)[0]

@@ -1,8 +1,8 @@
 """The fences as the protocol between proxies uses them (`peers.terms.PeerRecords`): those that are held for peers.
 
-A fence that a peer has told of is a row like that of a write of unknown outcome. Its end is far away while the peer is
-connected, and the longest request time when the connection ends; then the follower gives it a ticket, as for all such
-fences. So workers and the follower need not know of peers, and the fence survives a restart.
+A fence that a peer has told of is a row like that of a write of unknown outcome. Its end is put off while the peer is
+connected (`keep`), and is the longest request time away when the connection ends; then the follower gives it a ticket,
+as for all such fences. So workers and the follower need not know of peers, and the fence survives a restart.
 
     b"p" via (16) incarnation (16) u64 number   u64 fence id: a fence of this write, of which `via` has told
     b"P" via (16)                               i64 position that was reached with this peer, u64 time
@@ -92,6 +92,24 @@ class PeerFences(FenceStore):
             else:
                 txn.put(key, NUMBER.pack(add_fence(txn, fence)))
 
+    def keep(self, vias: frozenset[bytes], now_ns: int | None = None) -> None:
+        """What these peers have told of does not end by itself. `now_ns`: CLOCK_MONOTONIC."""
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        soon_ns, until_ns = now_ns + self._hold_ns, now_ns + OVERDUE * self._hold_ns
+        with self._look() as txn:
+            told = [number for key, number in rows(txn, b"p") if _HELD.unpack(key[1:])[0] in vias]
+            ending = [number for number in told if self._ends_before(txn, number, soon_ns) is not None]
+        if ending:
+            with self._change(fences=False) as txn:
+                for number in ending:
+                    fence = self._ends_before(txn, number, soon_ns)
+                    if fence is not None:
+                        txn.put(b"f" + number, replace(fence, until_ns=until_ns).pack())
+
+    def _ends_before(self, txn: Any, number: bytes, soon_ns: int) -> Fence | None:
+        fence = self._open_fence(txn, number)
+        return fence if fence is not None and fence.until_ns < soon_ns else None
+
     def release_of(self, via: bytes, write: tuple[bytes, int], *, executed: bool = True) -> None:
         """The write is over: its targets are reloaded, unless it was not executed."""
         with self._change() as txn:
@@ -106,7 +124,8 @@ class PeerFences(FenceStore):
         return [(row[1], row[2]) for row in (_HELD.unpack(key[1:]) for key in over)]
 
     def missed(self, via: bytes) -> None:
-        """The connection to the peer has ended: release what it has told of when its time is over."""
+        """The connection to the peer has ended: what it has told of is of unknown outcome. Release it when its time is
+        over."""
         until_ns = time.monotonic_ns() + self._hold_ns
         with self._change() as txn:
             for key, number in list(rows(txn, b"p")):
@@ -114,7 +133,7 @@ class PeerFences(FenceStore):
                 if fence is None:
                     txn.delete(key)
                 elif key[1:].startswith(via) and fence.until_ns > until_ns:
-                    txn.put(b"f" + number, replace(fence, until_ns=until_ns).pack())
+                    txn.put(b"f" + number, self._unknown(fence, until_ns).pack())
 
     def owe(self, targets: Sequence[Target]) -> None:
         """Reads of these must show what is true now; nothing is reloaded for it."""

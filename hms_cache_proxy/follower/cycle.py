@@ -76,6 +76,10 @@ class Tickets(Protocol):
         """Fences these until a step that begins after now."""
         ...
 
+    def forget_events(self) -> None:
+        """Event ids that were told of may be of another log."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
@@ -305,6 +309,8 @@ class Cycle:
         reading = decided.read.reading
         if decided.read.end.cursor < self._writer.meta.cursor:
             self._fences.fence_now((targets.ALL,))
+        if decided.read.reset is not None:
+            self._fences.forget_events()
         self._show_life()
         try:
             self._writer.commit(reading.changes)

@@ -213,13 +213,16 @@ class FencedWrite(Pending):
 
     guard: Guard | None = None
     upstream_event: int = 0
+    asked: int = 0
+    """The number of the fence that peers were asked about; 0: it was not recorded."""
 
     def leaving(self) -> PeerRequest | None:
         if not self.shared.fleet:
             return None
         self.sending()
         assert self.guard is not None
-        return PeerRequest(PeerAsk.WRITE, self.guard.mark or 0, self.targets)
+        self.asked = self.guard.mark or 0
+        return PeerRequest(PeerAsk.WRITE, self.asked, self.targets)
 
     def sending(self) -> None:
         if self.guard is None:
@@ -251,12 +254,17 @@ class FencedWrite(Pending):
     def _end(self, ending: WriteEnding) -> None:
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
-        if guard.mark is not None and self.shared.alone(guard.mark) and ending in LEFT:
+        if self.shared.fleet and guard.mark is not None and ending in LEFT and self._may_be_untold(guard.mark):
             ending = WriteEnding.MISSED
         self.shared.guards.end(guard, ending)
         if self.shared.fleet and guard.mark is not None and ending is not WriteEnding.UNKNOWN:
             kind = PeerAsk.CANCELLED if ending is WriteEnding.CANCELLED else PeerAsk.OVER
             self.shared.tell(PeerRequest(kind, guard.mark))
+
+    def _may_be_untold(self, mark: int) -> bool:
+        """Are peers perhaps not told of the fence with this number? They were not asked about it, as it was recorded
+        after the question, or again in a new file; or nobody has answered."""
+        return mark != self.asked or self.shared.alone(mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ class PeersProcess:
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._fleet: Fleet | None = None
-        self._rejoins = False
+        self._own = b""  # what the cache belongs to
+        self._file = 0  # the file in which that was found
         tokens = issues_tokens(config.security, config.kerberos)
         self._cancelled = PeerCancellations(CancelledTokens(paths.cancelled_tokens(config))) if tokens else None
 
@@ -120,7 +121,10 @@ class PeersProcess:
 
     async def _begin(self, listener: socket.socket) -> None:
         """Learn what the cache belongs to, then take part."""
-        metastore = await self._metastore()
+        while (metastore := self._belongs_to()) is None:
+            self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
+            await asyncio.sleep(IDENTITY_S)  # the follower creates it
+        self._own = metastore
         own = OwnMember(
             self.incarnation,
             str(self._config.peer_listen),
@@ -139,22 +143,26 @@ class PeersProcess:
         if self._cancelled is not None:
             self._spawn(self._share(self._cancelled))
 
-    async def _metastore(self) -> bytes:
-        """Identifies the database and what of it is cached."""
-        config = self._config
+    def _belongs_to(self) -> bytes | None:
+        """Identifies the database and what of it is cached. None: there is no cache at the moment."""
+        config, file = self._config, self._page[Slot.CACHE_FILE]
         reader = CacheReader(paths.cache(config), self._page)
-        while True:
-            self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
-            try:
-                reader.snapshot().close()
-            except CacheError:
-                await asyncio.sleep(IDENTITY_S)  # the follower creates it
-                continue
-            assert reader.identity is not None
-            uuid = reader.identity.database_uuid
+        try:
+            reader.snapshot().close()
+        except CacheError:
+            return None
+        finally:
             reader.close()
-            scope = json.dumps([uuid, sorted(config.include), sorted(config.exclude)])
-            return hashlib.sha256(scope.encode()).digest()
+        assert reader.identity is not None
+        self._file = file
+        scope = json.dumps([reader.identity.database_uuid, sorted(config.include), sorted(config.exclude)])
+        return hashlib.sha256(scope.encode()).digest()
+
+    def _belongs_elsewhere(self) -> bool:
+        """Is there another cache in the place of the one that was there: of another database, or of one that has an id
+        only now?"""
+        found = self._belongs_to() if self._page[Slot.CACHE_FILE] != self._file else None
+        return found is not None and found != self._own
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -171,9 +179,13 @@ class PeersProcess:
         self._end(context.get("exception") or RuntimeError(context["message"]))
 
     def _end(self, error: BaseException | None) -> None:
-        """End at once after a bug. The supervisor starts another process, which begins with what is recorded, and
-        workers ask it again."""
+        """End at once after a bug."""
         log.error("the peers' process ends after an internal error", exc_info=error)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        """End at once. The supervisor starts another process, which begins with what is recorded, and workers ask it
+        again."""
         self._page[Slot.LEASE_UNTIL_NS] = 0
         os._exit(1)
 
@@ -210,6 +222,9 @@ class PeersProcess:
             fleet, now_ns = self._fleet, boottime_ns()
             assert fleet is not None
             self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
+            if self._belongs_elsewhere():
+                log.warning("the cache is of another database now: the peers' process begins again")
+                self._begin_again()
             self._renew(fleet, now_ns)
             fleet.tick(now_ns)
             self._carry_out()
@@ -222,15 +237,14 @@ class PeersProcess:
             await asyncio.sleep(max(0.005, (fleet.next_ns(boottime_ns()) - boottime_ns()) / SECOND))
 
     def _renew(self, fleet: Fleet, now_ns: int) -> None:
-        """If the fences' file is another one, nothing of the peers is recorded in it: begin again with all of them.
-        Until then the new file fences everything for this process."""
+        """If the fences' file is another one, nothing of the peers is recorded in it: begin again with all of them. The
+        new file fences everything for this process until the word is out that it has no lease: each new one begins
+        with what its giver tells again. (If this process has just been started, it may have had none.)"""
         try:
             if self._fences.renew():
                 fleet.begin_again(now_ns)
-                self._rejoins = True
-            elif self._rejoins and fleet.serves_until(now_ns) > now_ns:
-                self._fences.join()
-                self._rejoins = False
+                self._carry_out()
+            self._fences.join()
         except CacheError as error:
             log.error("the fences cannot be opened yet", error=str(error))
 

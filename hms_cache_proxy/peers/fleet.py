@@ -128,7 +128,7 @@ class Fleet:
             if now_ns - heard_ns > self.times.silence_ns and not self._may_be_silent(link):
                 self._close(link, "it is silent", now_ns)
         for following in list(self.following.values()):
-            if following.current and self._own.serves and now_ns - following.asked_ns >= self.times.ask_ns:
+            if following.current and self._asks and now_ns - following.asked_ns >= self.times.ask_ns:
                 following.ask(now_ns)
         if now_ns - self._compared_ns >= COMPARE_NS:
             self._compared_ns = now_ns
@@ -149,12 +149,19 @@ class Fleet:
     def _compare(self, now_ns: int) -> None:
         self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)
         try:
-            self.outbox.compare((origin for origin, _ in self._records.standing()), now_ns)
+            self._keep()
+            standing = self._records.standing()
+            self._catch_up(standing, now_ns)  # first: a fence may stand in the place of one that is over
+            self.outbox.compare((origin for origin, _ in standing), now_ns)
             self._tell_notes(now_ns)
             told = self.outbox.least_noted()
             self._records.drop_notes(self._records.last_note() if told is None else told)
         except CacheError:
             return  # the fences are damaged: the next look tries again
+
+    def _keep(self) -> None:
+        """What connected peers have told of lasts, however long their writes take."""
+        self._records.keep(frozenset(one.incarnation for one in self.following.values()))
 
     def next_ns(self, now_ns: int) -> int:
         """When `tick` should be called next, at the latest."""
@@ -306,8 +313,13 @@ class Fleet:
         for place in self.roster.places.values():
             if place.incarnation == following.incarnation:
                 place.answered = True
-        if self._own.serves:
+        if self._asks:
             following.ask(now_ns)
+
+    @property
+    def _asks(self) -> bool:
+        """Does this proxy ask for leases? If it stops, writes at the others would wait for those."""
+        return self._own.serves and not self.stopping
 
     def _address_of(self, following: Following) -> str:
         place = self.roster.place_of(following.incarnation)
@@ -345,12 +357,16 @@ class Fleet:
         try:
             self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
             position = self._records.position()
-            own = [one for one in self._records.standing() if one[0].incarnation == self._own.incarnation]
-            self.outbox.catch_up(own, now_ns)
+            self._catch_up(self._records.standing(), now_ns)
             self._tell_notes(now_ns)
         except CacheError:
             return None
         return position if self._records.recordable() else None
+
+    def _catch_up(self, standing: list[tuple[Origin, Writes]], now_ns: int) -> None:
+        """Tell everybody of this proxy's own writes, as far as they have not been told."""
+        own = [one for one in standing if one[0].incarnation == self._own.incarnation]
+        self.outbox.catch_up(own, now_ns)
 
     def _tell_notes(self, now_ns: int) -> None:
         told = self.outbox.least_noted()

@@ -16,6 +16,7 @@ class FenceRecords:
         self._fences = fences
         self.position = fences.position
         self.unlogged_since = fences.unlogged_since
+        self.keep = fences.keep
         self.missed = fences.missed
         self.owe = fences.owe
         self.reload = fences.reload

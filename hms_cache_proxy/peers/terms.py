@@ -93,6 +93,10 @@ class PeerRecords(Protocol):
         """A write of a peer is about to leave: fence its targets until it is released."""
         ...
 
+    def keep(self, vias: frozenset[bytes]) -> None:
+        """These peers are connected: no fence that they have told of ends by itself. Called from time to time."""
+        ...
+
     def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
         """The write is over: its targets are reloaded, unless it was not executed."""
         ...

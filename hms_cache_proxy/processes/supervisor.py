@@ -193,19 +193,27 @@ class Supervisor:
         return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
 
     def _new_follower(self) -> Child:
+        return Child("follower", 0, lock_fd=self._lock_fd, died=self._death(Slot.HEARTBEAT_NS))
+
+    def _death(self, beat: int) -> Callable[[str], None]:
+        """What is to be done when a child has ended that uses the fences and sends no writes. `beat`: where its last
+        sign of life is, which is not its successor's."""
+
         def died(name: str) -> None:
+            self._page[beat] = 0
             self._metrics.died(name)
             if self._keeper is not None:
                 self._keeper.died(worker=False)
 
-        return Child("follower", 0, lock_fd=self._lock_fd, died=died)
+        return died
 
     def _new_peers(self, own: socket.socket) -> Child:
         """The process that speaks with other proxies, under a new incarnation of this one."""
         page = self._page
         page[Slot.INCARNATION], page[Slot.INCARNATION + 1] = secrets.randbits(64), secrets.randbits(64)
         page[Slot.PEERS_STARTED_NS] = boottime_ns()
-        return Child("peers", 0, lock_fd=self._lock_fd, died=self._metrics.died, passed=(own.fileno(),))
+        died = self._death(Slot.PEERS_BEAT_NS)
+        return Child("peers", 0, lock_fd=self._lock_fd, died=died, passed=(own.fileno(),))
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""

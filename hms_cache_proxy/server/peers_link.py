@@ -119,7 +119,7 @@ class PeersLink(asyncio.Protocol):
     def _answer(self, token: int, by: AnsweredBy) -> None:
         question = self._waiting.pop(token, None)
         if question is not None:
-            if by == "page" and question.request.kind is PeerAsk.WRITE:
+            if by == "page" and question.request.kind is PeerAsk.WRITE and question.request.recorded:
                 self._alone.add(question.request.number)
             self.waited(by, (self._clock_ns() - question.asked_ns) / 1e9)
             question.answered()

@@ -65,6 +65,7 @@ class Reloading:
     ) -> None:
         self._page, self._metrics, self._secured, self._settings = page, metrics, secured, settings
         self._told = page[Slot.RELOADS]
+        self._read_settings()  # again: a signal since the worker's first look is among those
         self._kept: dict[str, Renewable[Any]] = {}
         if secured is not None:
             self._kept["certificate"] = secured
@@ -86,8 +87,8 @@ class Reloading:
         """Make again what is no longer as its files are."""
         told = self._page[Slot.RELOADS]
         at_once, self._told = told != self._told, told
-        if at_once and self._settings.look():
-            self._metrics.reloaded("settings", well=True)
+        if at_once:
+            self._read_settings()
         for what, kept in self._kept.items():
             try:
                 if not kept.renew(at_once=at_once):
@@ -100,6 +101,10 @@ class Reloading:
             log.info("reloaded", what=what)
             if kept is self._secured:
                 self._tell_expiry(kept.value)
+
+    def _read_settings(self) -> None:
+        if self._settings.look():
+            self._metrics.reloaded("settings", well=True)
 
     def _tell_expiry(self, now: ServerSide) -> None:
         self._metrics.certificate_expires(now.expires.timestamp())

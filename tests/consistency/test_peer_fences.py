@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -16,6 +17,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.consistency.peer_fences import PeerFences
+from hms_cache_proxy.consistency.replacement import Keeper
 
 ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
 A, B = b"tx\0y\0a", b"tx\0y\0b"
@@ -84,6 +86,16 @@ def test_notes(bench: Bench) -> None:
     assert store.unlogged_since(0) == (B,)
 
 
+def test_event_ids_of_a_log_that_has_gone_back(bench: Bench) -> None:
+    """In a restored database, or another one, they are lower than those that were told of before."""
+    store = bench.store
+    before = store.note(Note(NoteKind.EVENT, event=900))
+    store.forget_events()
+    after = store.note(Note(NoteKind.EVENT, event=50))
+    assert store.notes_after(before) == [(after, Note(NoteKind.EVENT, event=50))]
+    assert store.note(Note(NoteKind.EVENT, event=49)) == after
+
+
 def test_what_is_told_to_others(bench: Bench) -> None:
     """Own writes, and those of which their own proxy has told; not what others have passed on."""
     own = bench.store.begin([A], os.getpid())
@@ -116,6 +128,36 @@ def test_a_missed_peer(bench: Bench) -> None:
     assert bench.store.expire(time.monotonic_ns() + HOLD_NS) == 1
     assert bench.step() == {A}
     assert not bench.fenced(A) and bench.fenced(B)
+
+
+def test_a_fence_of_a_connected_peer_does_not_end_by_itself(bench: Bench) -> None:
+    """However long the peer's write takes: its own limit may be another one."""
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.hold_for(THIRD, (THIRD, 1), [B])
+    now_ns = time.monotonic_ns()
+    for number in range(8):
+        bench.store.keep(frozenset({OTHER}), now_ns + number * HOLD_NS // 2)
+    assert bench.store.expire(now_ns + 4 * HOLD_NS) == 1
+    assert bench.step() == {B}
+    assert bench.fenced(A) and not bench.fenced(B)
+    bench.store.release_of(OTHER, (OTHER, 1))
+    bench.store.keep(frozenset({OTHER}), now_ns + 5 * HOLD_NS)
+    assert bench.step() == {A} and not bench.fenced(A)
+
+
+def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
+    """Which objects the peer's writes name is lost with the file. They may still be carried out, and the peer may not
+    come back."""
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    assert not bench.page[Slot.HELD_UNTIL_NS], "if it is there, it tells again"
+    bench.store.missed(OTHER)
+    os.truncate(bench.path / "data.mdb", 100)
+    Keeper(bench.store, bench.path, hold_ns=HOLD_NS, lock=Lock(), workers=tuple).look()
+    bench.step()
+    assert bench.fenced(A) and bench.fenced(B)
+    bench.store.expire(time.monotonic_ns() + HOLD_NS)
+    bench.step()
+    assert not bench.fenced(A)
 
 
 def test_they_survive_a_restart(bench: Bench) -> None:

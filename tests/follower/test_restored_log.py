@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.methods.decision import Forward
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -121,7 +122,9 @@ def test_an_id_of_the_older_database_counts_while_the_cache_does_not_know_of_it(
         assert older < told < stepped.page[Slot.CURSOR]
 
     stepped.store.meanwhile = meanwhile
+    known = stepped.fences.note(Note(NoteKind.EVENT, event=stepped.page[Slot.CURSOR]))
     assert stepped.step().reset is ResetReason.WENT_BACK
+    assert stepped.fences.note(Note(NoteKind.EVENT, event=older + 1)) > known, "other proxies are told of it, too"
     reader = local.another()
     asked = read(reader, unique_name)
     assert asked.by == "miss" and asked.reply.value.success.parameters[b"state"] == b"new"

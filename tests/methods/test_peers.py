@@ -124,6 +124,23 @@ def test_a_write_that_has_left_without_a_word_of_the_process(worker: Told) -> No
     assert worker.told == [PeerRequest(PeerAsk.OVER, asked.number)]
 
 
+def test_a_write_that_was_recorded_only_after_it_had_left(worker: Told) -> None:
+    """As on a full disk. Peers get leases again as soon as it is recorded. If its reply comes before the next lease,
+    its fence is not told of any more: a note is."""
+    bench = worker.bench
+    bench.page[Slot.FENCES_FILE] += 1
+    forward = worker.forward(DROP)
+    asked = forward.pending.leaving()
+    assert asked is not None and not asked.recorded and bench.page[Slot.UNFENCED] & 1
+    bench.page[Slot.FENCES_FILE] -= 1
+    bench.dispatcher.settle()
+    assert not bench.page[Slot.UNFENCED] & 1
+    assert list(bench.fences.standing().values()) == ["infinite"]
+    worker.answered(forward, message_header(b"drop_table", MessageType.REPLY, 0) + b"\0")
+    assert worker.notes() == [Note(NoteKind.MISSED, asked.targets)]
+    assert list(bench.fences.standing().values()) == ["finite"]
+
+
 def test_a_write_of_unknown_outcome_is_not_over(worker: Told) -> None:
     forward = worker.forward(DROP)
     forward.pending.leaving()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.peers.fleet import Fleet
+from hms_cache_proxy.peers.fleet import Fleet, Writes
 from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import Hello, LeaseGiven, Origin
 from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
@@ -52,15 +52,17 @@ class SimFleet(Fleet):
         made.faults = self.faults
         return made
 
+    def _keep(self) -> None:
+        if "forgets_peers" not in self.faults:
+            super()._keep()
+
     def _tell_notes(self, now_ns: int) -> None:
         if "no_notes" not in self.faults:
             super()._tell_notes(now_ns)
 
-    def _caught_up(self, duration_ns: int, now_ns: int) -> int | None:
-        if "no_catching_up" in self.faults:
-            self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
-            return self._records.position()
-        return super()._caught_up(duration_ns, now_ns)
+    def _catch_up(self, standing: list[tuple[Origin, Writes]], now_ns: int) -> None:
+        if "no_catching_up" not in self.faults:
+            super()._catch_up(standing, now_ns)
 
     def _greeted(self, link: int, incarnation: bytes, hello: Hello, now_ns: int) -> None:
         super()._greeted(link, incarnation, hello, now_ns)

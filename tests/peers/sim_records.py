@@ -103,7 +103,13 @@ class SimRecords:
         return tuple({target for ticket, targets in self.silent if ticket > position for target in targets})
 
     def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
-        self.fences[via, origin] = SimFence(tuple(targets))
+        self.fences[via, origin] = SimFence(tuple(targets), until_ns=self._proxy.local_ns() + 2 * HOLD_NS)
+
+    def keep(self, vias: frozenset[bytes]) -> None:
+        now_ns = self._proxy.local_ns()
+        for (via, _), fence in self.fences.items():
+            if via in vias and fence.until_ns is not None and fence.until_ns - now_ns < HOLD_NS:
+                fence.until_ns = now_ns + 2 * HOLD_NS
 
     def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
         fence = self.fences.get((via, origin))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
@@ -31,69 +31,11 @@ from hms_cache_proxy.peers.terms import (
     DialPeer,
     FleetTimes,
     MayLeave,
-    PeerCommand,
     SendToPeer,
     ServeUntil,
 )
 from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
-from tests.peers.world import World
-
-OWN, OTHER, THIRD = b"o" * 16, b"x" * 16, b"y" * 16
-S = 10**9
-TABLE = (b"tx",)
-
-
-class Member:
-    """A Fleet with a clock that stands, and records of a simulated proxy."""
-
-    def __init__(self, *, lag_s: int = 0, given_until_ns: int = 0, serves: bool = True) -> None:
-        self.now_ns = 100 * S
-        proxy = World(0, 1).proxies[0]
-        proxy.incarnation, self.records = OWN, proxy.records
-        own = OwnMember(OWN, "own:1", b"m", self.now_ns, given_until_ns, serves)
-        self.fleet = Fleet(own, self.records, FleetTimes(list_lag_ns=lag_s * S))
-
-    def take(self) -> list[PeerCommand]:
-        return self.fleet.take()
-
-    def listed(self, *addresses: str) -> list[PeerCommand]:
-        self.fleet.listed(list(addresses), self.now_ns)
-        return self.take()
-
-    def got(self, link: int, *messages: PeerMessage) -> list[PeerCommand]:
-        for message in messages:
-            self.fleet.received(link, message, self.now_ns)
-        return self.take()
-
-    def after(self, seconds: float) -> list[PeerCommand]:
-        self.now_ns += int(seconds * S)
-        self.fleet.tick(self.now_ns)
-        return self.take()
-
-    def followed(self, link: int = 1, incarnation: bytes = OTHER) -> None:
-        """This proxy follows the other one, and has a lease."""
-        self.fleet.dialled(link, "other:1", incarnation, self.now_ns)
-        commands = self.got(link, Welcome(), Replayed(3))
-        asked = next(
-            one.message for one in commands if isinstance(one, SendToPeer) and isinstance(one.message, LeaseAsked)
-        )
-        assert isinstance(asked, LeaseAsked)
-        self.got(link, LeaseGiven(asked.asked_ns, 2 * S, 3))
-
-    def follows(self, link: int = 2, incarnation: bytes = OTHER, address: bytes = b"other:1") -> list[PeerCommand]:
-        """The other one follows this proxy."""
-        self.fleet.accepted(link, incarnation, self.now_ns)
-        return self.got(link, Hello(b"m", address, b"", 0))
-
-
-def of(kind: type, commands: list[PeerCommand]) -> list[PeerCommand]:
-    return [one for one in commands if isinstance(one, kind)]
-
-
-def given(commands: list[PeerCommand]) -> list[tuple[int, int]]:
-    """The leases: when they were asked for, for how long they are."""
-    sent = [one.message for one in commands if isinstance(one, SendToPeer)]
-    return [(one.asked_ns, one.duration_ns) for one in sent if isinstance(one, LeaseGiven)]
+from tests.peers.members import OTHER, OWN, TABLE, THIRD, Member, S, given, of
 
 
 @pytest.fixture
@@ -167,6 +109,19 @@ def test_a_lease_does_not_overtake_a_fence_that_this_process_has_not_been_told_o
     assert isinstance(commands[1], LeaseGiven)
     member.fleet.write(1, number, TABLE, member.now_ns)
     assert not of(SendToPeer, member.take()), "it is told once"
+
+
+def test_a_fence_is_not_lifted_before_what_takes_its_place_is_told_of(member: Member) -> None:
+    """As in the place of damaged fences: one over everything stands until a worker has recorded its write again, and
+    the follower, which has a lease, must be fenced without a gap."""
+    member.followed()
+    everything = member.records.begin((ALL,))
+    member.follows()
+    assert given(member.got(2, Acknowledged(2), LeaseAsked(5))) == [(5, 2 * S)]
+    write = member.records.begin(TABLE)
+    member.records.finish(everything, silent=False)
+    told = [one.message for one in member.after(1.1) if isinstance(one, SendToPeer) and one.link == 2]
+    assert told == [FenceRaised(OWN, write, TABLE), FenceLifted(OWN, everything, 1)]
 
 
 def test_a_reply_that_is_noted_waits_for_whoever_has_not_acknowledged_its_note(member: Member) -> None:
@@ -385,6 +340,7 @@ def test_an_orderly_stop(member: Member) -> None:
     assert given(commands) == [(5, 2 * S)]
     assert commands[-1] == SendToPeer(1, AnswersNothing())
     assert given(member.got(2, LeaseAsked(6))) == [(6, 0)]
+    assert not of(SendToPeer, member.after(0.6)), "it asks for no lease: writes elsewhere would wait for it"
 
 
 @pytest.mark.parametrize("serves", [True, False])

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.peers.calm import cut, done, later, link, pair, waits_ms
 from tests.peers.scenarios import FOUND_BY_CHANCE, SCENARIOS
 from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT
-from tests.peers.world import SimLink, SimProxy, SimWrite, Stale, World
+from tests.peers.world import Stale, World
 
 RUNS, STEPS = 8, 300
 
@@ -52,20 +53,6 @@ def test_every_question_is_answered(name: str, alone: bool) -> None:
     assert alone or name not in ("pipes", "pipes3", "pipes_join") or asked, "nothing waited"
 
 
-def waits_ms(world: World, proxy: SimProxy) -> int:
-    """How long a write at this proxy waits until it may leave; it is carried out to its end. Everything is calm."""
-    write, began_ns = world.write(proxy, LOGGED), world.now_ns
-    while not write.may_leave:
-        world.calm(1)
-    waited_ms = (world.now_ns - began_ns) // MS
-    world.leave(write)
-    world.apply(write)
-    world.calm(1)
-    world.finish(write)
-    world.calm(1)
-    return waited_ms
-
-
 @pytest.mark.parametrize("name", ["three", "crash", "pipes3", "orphan"])
 def test_once_everything_is_calm_no_write_waits_for_a_lease(name: str) -> None:
     """Whatever has happened before: each follower that is there acknowledges, and nobody waits for one that is not."""
@@ -86,45 +73,6 @@ def test_a_worker_that_waits_for_leases_that_are_given_later_waits_for_ever() ->
 
 
 # Rules that take a longer story
-
-
-def pair(*faults: str, proxies: int = 2) -> World:
-    """A calm fleet."""
-    world = World(1, proxies, faults=faults)
-    world.start_all()
-    world.calm()
-    assert all(world.hit_allowed(proxy) for proxy in world.proxies)
-    return world
-
-
-def link(world: World, follower: SimProxy, followed: SimProxy) -> SimLink:
-    return next(
-        one for one in world.links.values() if one.open and (one.follower, one.followed) == (follower, followed)
-    )
-
-
-def cut(world: World, follower: SimProxy, followed: SimProxy) -> None:
-    """Both ends notice."""
-    one = link(world, follower, followed)
-    one.open = False
-    for proxy in (follower, followed):
-        proxy.fleet.closed(one.number, proxy.local_ns())
-        proxy.carry_out()
-
-
-def done(world: World, write: SimWrite) -> None:
-    """A write that may leave, to its end."""
-    assert write.may_leave, "it waits"
-    world.leave(write)
-    world.apply(write)
-    assert write.may_leave
-    world.finish(write)
-
-
-def later(world: World, ms: int, *proxies: SimProxy) -> None:
-    world.now_ns += ms * MS
-    for proxy in proxies:
-        world.tick(proxy)
 
 
 def a_missed_lock(*faults: str) -> None:
@@ -322,6 +270,36 @@ def a_write_that_could_not_be_recorded(*faults: str) -> None:
     world.read(b, SILENT)
 
 
+def a_write_that_is_recorded_after_it_has_left(*faults: str) -> None:
+    world = pair(*faults)
+    a, b = world.proxies
+    world.fill_disk(a)
+    write = world.write(a, SILENT)
+    world.calm(25, steps=False)
+    assert write.may_leave and not world.hit_allowed(b), "no leases meanwhile"
+    world.leave(write)
+    world.settle(a)
+    world.apply(write)
+    world.finish(write)
+    world.calm(15, steps=False)
+    assert world.hit_allowed(b)
+    world.read(b, SILENT)
+
+
+def a_write_that_takes_long(*faults: str) -> None:
+    """Longer than a fence would last of a peer that is not heard of any more."""
+    world = pair(*faults)
+    a, b = world.proxies
+    write = world.write(a, LOGGED)
+    world.deliver_all()
+    world.leave(write)
+    world.calm(2 * HOLD_NS // (20 * MS) + 60)
+    world.apply(write)
+    world.read(a, LOGGED)
+    assert world.hit_allowed(b)
+    world.read(b, LOGGED)
+
+
 def a_write_that_is_over_before_the_process_hears_of_it(*faults: str) -> None:
     """b's last lease has run out, so the worker of a decides by the page; then b gets a lease."""
     world = pair(*faults)
@@ -384,6 +362,8 @@ STORIES: dict[str, Callable[..., None]] = {
     "no_notes": a_lock_that_the_process_was_not_asked_about,
     "left_alone": a_write_that_is_over_before_the_process_hears_of_it,
     "untold": a_write_that_could_not_be_recorded,
+    "recorded_late": a_write_that_is_recorded_after_it_has_left,
+    "forgets_peers": a_write_that_takes_long,
     "forgets_leases": a_writer_that_starts_again,
     "cold_restart": a_writer_that_forgets_its_fences,
     "no_welcome": a_writer_that_is_in_no_list,
@@ -398,79 +378,3 @@ def test_a_rule_that_is_left_out_shows(rule: str) -> None:
     STORIES[rule]()
     with pytest.raises(Stale):
         STORIES[rule](rule)
-
-
-# Nothing stays: after trouble, everything is answered from the cache again, and no fence is left
-
-
-def test_after_a_crash_and_a_restart() -> None:
-    world = pair(proxies=3)
-    a, b, c = world.proxies
-    writes = [world.write(a, LOGGED), world.write(b, LOGGED)]
-    world.deliver_all()
-    for write in writes:
-        world.leave(write)
-    world.apply(writes[1])
-    world.crash(a)
-    world.calm(25)
-    assert not world.hit_allowed(b) and not world.hit_allowed(c), "a lease of a dead member has run out"
-    a.start(crashed=True)
-    world.look_up(a)
-    world.calm()
-    assert all(world.hit_allowed(proxy) for proxy in world.proxies)
-    world.finish(writes[1])
-    world.calm(HOLD_NS // (20 * MS) + 20)
-    assert [proxy.records.fences for proxy in world.proxies] == [{}, {}, {}]
-
-
-def test_only_the_first_write_after_a_crash_waits() -> None:
-    world = pair(proxies=3)
-    a, b, c = world.proxies
-    lease_ms = world.times.outlasted(world.times.lease_ns) // MS
-    world.crash(c)
-    first_ms, *later_ms = [waits_ms(world, a) for _ in range(5)]
-    assert lease_ms // 2 < first_ms <= 1.05 * lease_ms + 20
-    assert max(later_ms) <= 20, "b, which is there, acknowledges; c has no lease any more"
-    world.calm()
-    assert waits_ms(world, b) <= 20
-
-
-def test_no_write_waits_for_a_lease_that_nobody_has() -> None:
-    """b acknowledges too late, and gets no lease. Then the worker hears nothing of its peers' process: no lease is out,
-    so nothing waits."""
-    world = pair()
-    a, b = world.proxies
-    way = link(world, b, a)
-    write = world.write(a, LOGGED)
-    way.down.clear()
-    for _ in range(30):
-        later(world, 20, a, b)
-        while way.up:
-            world.deliver(way, down=False)
-    assert write.may_leave, "its lease has run out"
-    a.stopped = True
-    a.worker.lose()
-    a.worker.connect()
-    again = world.write(a, LOGGED)
-    world.now_ns += 20 * MS
-    a.worker.look()
-    assert again.may_leave
-
-
-def test_two_halves_of_a_partition_both_go_on() -> None:
-    world = pair()
-    a, b = world.proxies
-    cut(world, a, b)
-    cut(world, b, a)
-    writes = [world.write(proxy, LOGGED) for proxy in (a, b)]
-    assert not any(write.may_leave for write in writes)
-    for proxy in (a, b):
-        proxy.fleet.roster.places[{a: b, b: a}[proxy].name].dial_after_ns = 1 << 62
-    later(world, 430, a, b)
-    for write in writes:
-        done(world, write)
-    for proxy in (a, b):
-        assert not world.hit_allowed(proxy)
-        world.read(proxy, LOGGED)
-    again = [world.write(proxy, LOGGED) for proxy in (a, b)]
-    assert all(write.may_leave for write in again), "only the first write waits"

@@ -11,7 +11,7 @@ from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.peers.messages import Origin
 from hms_cache_proxy.server.peers_link import PeersLink
 from tests.history.planted.fleet_trace import Watch
-from tests.peers import scenarios, sim_workers, test_rules, world
+from tests.peers import calm, scenarios, sim_workers, test_rules, world
 from tests.peers.pair_replay import Event, Replay
 from tests.peers.sim_fleet import SimFleet
 from tests.peers.sim_records import HOLD_NS, SimRecords
@@ -98,7 +98,7 @@ class Recorder:
         patch.setattr(world, "SimRecords", TracedRecords)
         patch.setattr(world, "SimProxy", TracedProxy)
         patch.setattr(sim_workers, "PeersLink", TracedLink)
-        for module in (scenarios, test_rules):
+        for module in (calm, scenarios, test_rules):
             patch.setattr(module, "World", TracedWorld)
 
     def say(self, who: str, kind: str, arguments: list[Any]) -> None:

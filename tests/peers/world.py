@@ -54,6 +54,7 @@ class SimWrite:
     asked_ns: int = 0
     """When the last question about it was asked, of the world's clock."""
 
+    asked: int = 0  # the number of its fence then, when it was about to leave
     last_ns: int | None = None
     """When its owner is dead: until when the metastore may carry it out, of the world's clock."""
 
@@ -92,13 +93,9 @@ class SimProxy:
         self.serve_until_ns = 0
         self.page: dict[int, int] = defaultdict(int)
         self.worker = SimWorker(self)
-        self.stopped = False
-        """Its peers' process is; what happens to it meanwhile is in `later`."""
-
+        self.stopped = False  # its peers' process is; what happens to it meanwhile is in `later`
         self.later: list[Callable[[], None]] = []
-        self.missed: list[Target] = []
-        """What was over before it could be recorded."""
-
+        self.missed: list[Target] = []  # what was over before it could be recorded
         self.up = False
         self.dialling: set[str] = set()
         self.started_ns = 0
@@ -375,6 +372,7 @@ class World:
             request = PeerRequest(PeerAsk.PASS)
         else:
             request = PeerRequest(PeerAsk.WRITE, write.number, (write.target,))
+            write.asked = write.number
         write.asked_ns = self.now_ns
         write.proxy.worker.ask(request, partial(self._may_leave, write, write.token))
 
@@ -435,7 +433,8 @@ class World:
         if write.kind == "write" and not write.number:
             write.proxy.missed.append(write.target)
         elif write.kind == "write":
-            if write.proxy.worker.link.alone(write.number) and "left_alone" not in self.faults:
+            untold = write.asked != write.number and "recorded_late" not in self.faults
+            if untold or (write.proxy.worker.link.alone(write.number) and "left_alone" not in self.faults):
                 write.proxy.records.note(Note(NoteKind.MISSED, (write.target,)))
             write.proxy.records.finish(write.number, silent=write.target == SILENT)
             if "early_ticket" not in self.faults:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.config.security import KerberosSection
 from hms_cache_proxy.config.tokens import TokensSection
+from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.security import token_keys
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
 from hms_cache_proxy.security.principals import ShortNames, parse_principal
 from hms_cache_proxy.security.token_issuer import Caller, NotAllowed, TokenIssuer
-from hms_cache_proxy.server.reloading import FollowedSettings
+from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 
 RENAMING = r"RULE:[1:$1](alice)s/alice/carol/"
 
@@ -56,6 +58,19 @@ def test_a_full_disk_changes_nothing_and_the_next_signal_tries_again(tmp_path: P
     full.rmdir()
     supervisor.again()
     assert worker.look()
+
+
+def test_a_signal_while_a_worker_starts(tmp_path: Path) -> None:
+    """Between its first look at the settings and that at the number of signals, it loads much."""
+    config = Config(data_dir=str(tmp_path))
+    supervisor = SettingsReload(config, lambda: replace(config, protection=ProtectionSection(read_only=True)))
+    seen: list[Config] = []
+    with StatePage(tmp_path / "state", create=True) as page:
+        settings = FollowedSettings(config, seen.append)
+        supervisor.again()
+        page[Slot.RELOADS] += 1
+        Reloading(page, WorkerMetrics(), None, None, settings).look()
+    assert [one.protection.read_only for one in seen] == [True]
 
 
 def test_rules_of_tokens_change(tmp_path: Path) -> None:

@@ -141,11 +141,7 @@ def no_catching_up() -> None:
     """A lease is given without telling peers of the fences that they have not been told of."""
     from hms_cache_proxy.peers.fleet import Fleet
 
-    def given(self: Fleet, duration_ns: int, now_ns: int) -> int:
-        self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
-        return self._records.position()
-
-    swap(Fleet, "_caught_up", given)
+    swap(Fleet, "_catch_up", lambda self, standing, now_ns: None)
 
 
 @bug
@@ -161,7 +157,12 @@ def fence_after() -> None:
         done(self, session, reply, now_ns)
         session.passing = PeerRequest(PeerAsk.WRITE, mark or 0, self.targets)
 
-    swap(FencedWrite, "leaving", lambda self: self.sending())
+    def unasked(self: FencedWrite) -> None:
+        self.sending()
+        assert self.guard is not None
+        self.asked = self.guard.mark or 0
+
+    swap(FencedWrite, "leaving", unasked)
     swap(FencedWrite, "reply_done", replied)
     no_catching_up()
 
