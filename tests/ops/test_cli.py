@@ -133,7 +133,17 @@ def test_errors_are_one_line(
     assert words in one_line(done)
 
 
-def test_what_answers_is_no_proxy(here: Callable[..., Done]) -> None:
+@pytest.mark.parametrize("command", [["status"], ["status", "--json"], ["flush", "--all"]])
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("SSH-2.0-OpenSSH_9.2\r\n", "no answer from a proxy: SSH-2.0-OpenSSH_9.2"),
+        ("HTTP/1.0 200 OK\r\n\r\n<html>", "no answer from a proxy: Expecting value"),
+        ("HTTP/1.0 200 OK\r\n\r\n[1]", "this is not a proxy's answer; is this the proxy's `"),
+        ('HTTP/1.0 200 OK\r\n\r\n{"status": "green"}', "this is not a proxy's answer; is this the proxy's `"),
+    ],
+)
+def test_what_answers_is_no_proxy(here: Callable[..., Done], command: list[str], said: str, words: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(SOON_S)
 
@@ -141,14 +151,14 @@ def test_what_answers_is_no_proxy(here: Callable[..., Done]) -> None:
             taken, _ = other.accept()
             with taken:
                 taken.recv(1 << 16)
-                taken.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                taken.sendall(said.encode())
 
         answering = threading.Thread(target=answer)
         answering.start()
-        done = here("status", "--url", f"http://127.0.0.1:{other.getsockname()[1]}")
+        done = here(*command, "--url", f"http://127.0.0.1:{other.getsockname()[1]}")
         answering.join()
     assert done.returncode == 1
-    assert "no answer from a proxy: SSH-2.0-OpenSSH_9.2" in one_line(done)
+    assert words in one_line(done)
 
 
 @pytest.mark.parametrize(
