@@ -194,6 +194,23 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert "Permission denied; data_dir (--data-dir) must be a directory that the account with user id " in done.stderr
 
 
+def test_a_directory_that_the_doctor_may_not_look_at(tmp_path: Path) -> None:
+    """As the account nobody, because root may read everywhere; or as who runs the tests."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    code = f"""
+import os
+from hms_cache_proxy.config import load
+from hms_cache_proxy.doctor import machine
+
+config = load(cli={{"data_dir": {str(closed / "proxy" / "data")!r}}})
+os.geteuid() or os.setresuid(65534, 65534, 65534)
+print(next(machine._directory(config)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "data cannot be looked up: Permission denied" in done.stdout and "ERROR" in done.stdout, done.stderr
+
+
 def test_a_directory_whose_path_is_too_long_for_sockets(tmp_path: Path) -> None:
     name = "d" * 100
     done = run("serve", "--upstream", "thrift://127.0.0.1:1", "--data-dir", str(tmp_path / name))
