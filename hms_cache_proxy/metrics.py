@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -41,6 +42,13 @@ FENCE_STATES = ("infinite", "finite", "unknown")
 Mode = Literal["cache", "ttl", "stale", "relay", "replay"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 PEER_STATES = ("leased", "connected", "missing")
+LIMITS = (
+    *("max_connections", "max_connections_per_address", "max_handshakes", "handshake_timeout_s", "idle_timeout_s"),
+    *("max_message_bytes", "max_string_bytes", "memory_bytes", "spool_bytes"),
+    *("method_bytes", "nesting_depth", "elements", "sasl_message"),  # not settings
+)
+RELOADED = ("certificate", "upstream_ca", "keytab", "token_keys", "groups", "passwords", "jwks", "settings")
+CHILDREN = ("worker", "follower", "peers", "metastore")
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
 _FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -62,9 +70,14 @@ def start_process(directory: Path, role: str) -> None:
     prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
 
 
-def _counter(name: str, registry: CollectorRegistry) -> Counter:
+def _counter(name: str, registry: CollectorRegistry, begun: Iterable[str | tuple[str, ...]] = ()) -> Counter:
+    """`begun`: labels of series that are there from the start, as 0. Prometheus does not see the first increase of a
+    series that begins with it, so each series that an alert looks for is among them."""
     metric = _BY_NAME[name]
-    return Counter(name.removesuffix("_total"), metric.help, metric.labels, registry=registry)
+    counter = Counter(name.removesuffix("_total"), metric.help, metric.labels, registry=registry)
+    for values in begun:
+        counter.labels(*((values,) if isinstance(values, str) else values))
+    return counter
 
 
 def _gauge(name: str, registry: CollectorRegistry, mode: Literal["livesum", "mostrecent"]) -> Gauge:
@@ -127,12 +140,12 @@ class WorkerMetrics:
         self._handshakes = _counter("hms_proxy_handshakes_total", registry)
         self._http_refused = _counter("hms_proxy_http_refused_total", registry)
         self._expiry = _gauge("hms_proxy_tls_expiry_timestamp_seconds", registry, "mostrecent")
-        self._reloads = _counter("hms_proxy_reloads_total", registry)
-        self._limits = _counter("hms_proxy_limits_broken_total", registry)
+        self._reloads = _counter("hms_proxy_reloads_total", registry, product(RELOADED, ("loaded", "failed")))
+        self._limits = _counter("hms_proxy_limits_broken_total", registry, LIMITS)
         self._budget = _gauge("hms_proxy_budget_bytes", registry, "livesum")
         self._budget_limit = _gauge("hms_proxy_budget_limit_bytes", registry, "livesum")
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
-        self._internal = _counter("hms_proxy_internal_errors_total", registry)
+        self._internal = _counter("hms_proxy_internal_errors_total", registry, ("connection", "task", "ttl"))
         self._logged = _counter("hms_proxy_access_log_lines_total", registry)
         self._audited = _counter("hms_proxy_audit_log_lines_total", registry)
         self._traced = _counter("hms_proxy_traced_calls_total", registry)
@@ -298,9 +311,10 @@ def _add(child: Histogram, counts: list[int], seconds: float) -> None:
 
 
 class FollowerMetrics:
-    """What the follower counts. A step sets only a few metrics, so they go straight to the files."""
+    """What the follower counts. A step sets only a few metrics, so they go straight to the files. `resets`: the reasons
+    of resets."""
 
-    def __init__(self) -> None:
+    def __init__(self, resets: Iterable[str] = ()) -> None:
         registry = self.registry = CollectorRegistry()
         self.cache_objects = _gauge("hms_proxy_cache_objects", registry, "mostrecent")
         self.cache_bytes = _gauge("hms_proxy_cache_bytes", registry, "mostrecent")
@@ -310,11 +324,10 @@ class FollowerMetrics:
         self.prewarm_seconds = _gauge("hms_proxy_prewarm_seconds", registry, "mostrecent")
         self.step_seconds = _histogram("hms_proxy_follower_step_seconds", registry, _STEP_BOUNDS)
         self._events = _counter("hms_proxy_events_total", registry)
-        self._evictions = _counter("hms_proxy_evictions_total", registry)
-        self._evictions.labels("tables")  # 0 from the start: otherwise a rate would miss the first increase
-        self._resets = _counter("hms_proxy_resets_total", registry)
-        self._steps = _counter("hms_proxy_follower_steps_total", registry)
-        self._internal = _counter("hms_proxy_internal_errors_total", registry)
+        self._evictions = _counter("hms_proxy_evictions_total", registry, ("tables",))
+        self._resets = _counter("hms_proxy_resets_total", registry, resets)
+        self._steps = _counter("hms_proxy_follower_steps_total", registry, ("changed", "idle", "failed"))
+        self._internal = _counter("hms_proxy_internal_errors_total", registry, ("follower",))
         self._fences = _gauge("hms_proxy_fences", registry, "mostrecent")
         self._oldest_fence_seconds = _gauge("hms_proxy_oldest_fence_seconds", registry, "mostrecent")
 
@@ -397,7 +410,7 @@ class SupervisorMetrics:
         self._children = CollectorRegistry()
         self._counted = metric_files.ChildrenCollector(directory)
         self._children.register(self._counted)
-        self._restarts = _counter("hms_proxy_restarts_total", self.registry)
+        self._restarts = _counter("hms_proxy_restarts_total", self.registry, CHILDREN)
         self.running = _gauge("hms_proxy_children", self.registry, "livesum")
         self._ready = _gauge("hms_proxy_ready", self.registry, "livesum")
         self._mode = _gauge("hms_proxy_mode", self.registry, "livesum")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hms_cache_proxy.cli import files
 from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import SPARK, SparkOptions
 from hms_cache_proxy.errors import AdviceError
@@ -102,19 +103,21 @@ def advise(
         answers = questions.ask(running)
     advice = decide(logs, read, answers, known, hit_ratio)
     toml = snippet.snippet(advice)
-    drawn = plots.plots(advice, directory)
+    drawn = plots.plots(advice)
     summary = json.dumps(advice.summary(), indent=2, ensure_ascii=False)
-    written = {
+    texts = {
         "report.html": report.report(advice, toml, drawn),
         "advice.toml": toml,
         "advice.json": summary + "\n",
     }
-    for name, text in written.items():
-        (directory / name).write_text(text, "utf-8")
+    for plot in drawn:
+        files.write(directory / plot.name, plot.png, AdviceError)
+    for name, text in texts.items():
+        files.write(directory / name, text.encode(), AdviceError)
     if as_json:
         click.echo(summary)
     else:
-        terminal.show(advice, [str(directory / name) for name in written])
+        terminal.show(advice, [str(directory / name) for name in texts])
 
 
 def _directory(out: str) -> Path:

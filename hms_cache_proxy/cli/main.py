@@ -7,6 +7,8 @@ imported when that command runs, so that `--help` does not wait for the codec.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 import click
@@ -24,9 +26,11 @@ from hms_cache_proxy.cli.spark_package import spark_package
 from hms_cache_proxy.cli.status import status
 from hms_cache_proxy.errors import INTERRUPTED, ProxyError, exit_code, one_line
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 def main() -> None:
-    """Entry point of the console script: a ProxyError becomes one line, never a traceback."""
+    """Entry point of the console script: a ProxyError becomes one line, never a traceback, and so does a full disk."""
     try:
         sys.exit(commands(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -36,6 +40,11 @@ def main() -> None:
         _fail("interrupted", INTERRUPTED)
     except ProxyError as error:
         _fail(error, exit_code(error))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left in the buffer of standard output
+        _fail(f"cannot write: {error.strerror}", 1)
 
 
 def _fail(error: Exception | str, code: int) -> None:

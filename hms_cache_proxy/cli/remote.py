@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -29,22 +29,25 @@ WATCH_INTERVAL_S = 5.0  # as often as the proxy looks at its counters
 TOP_MISSES = 5
 STYLES = {"good": "green", "warn": "yellow", "bad": "red"}
 TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
+OF_STATUS, OF_FLUSH = {"version", "ready", "banner"}, {"targets", "ticket", "done"}
+"""Keys by which a proxy's answer is known: many servers have a /status."""
 
 
 def get_status(url: str) -> dict[str, Any]:
     """The object of /status; ProxyError if no proxy answers."""
-    return _ask(url, "/status", "GET", {}, "the proxy's `http` address (--url or HMS_CACHE_PROXY_URL)")
+    return _ask(url, "/status", "GET", {}, "the proxy's `http` address (--url or HMS_CACHE_PROXY_URL)", OF_STATUS)
 
 
 def post_flush(url: str, query: Mapping[str, str], token: str) -> dict[str, Any]:
     """Ask for a reload; the answer has `targets`, `ticket` and `done`."""
     path = "/admin/flush?" + urllib.parse.urlencode(query)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return _ask(url, path, "POST", headers, "the proxy's `admin.listen` address (--url or HMS_CACHE_PROXY_ADMIN_URL)")
+    wanted = "the proxy's `admin.listen` address (--url or HMS_CACHE_PROXY_ADMIN_URL)"
+    return _ask(url, path, "POST", headers, wanted, OF_FLUSH)
 
 
-def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str) -> dict[str, Any]:
-    """The object in the answer. `wanted`: the address to use, and where to give it."""
+def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str, keys: Set[str]) -> dict[str, Any]:
+    """The object in the answer, with these keys. `wanted`: the address to use, and where to give it."""
     if not url.startswith(("http://", "https://")):
         raise ProxyError(f"{url!r} is not http://HOST:PORT; give {wanted}")
     target = urllib.parse.urljoin(url, path)
@@ -58,7 +61,7 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str)
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ProxyError(f"{target}: no answer from a proxy: {reason}; is this {wanted}?") from error
-    if not isinstance(answer, dict):
+    if not isinstance(answer, dict) or not keys <= answer.keys():
         raise ProxyError(f"{target}: this is not a proxy's answer; is this {wanted}?")
     return answer
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hms_cache_proxy.cli import files
 from hms_cache_proxy.cli.options import Options, gathered
 from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
 from hms_cache_proxy.errors import SnapshotError
@@ -188,10 +189,7 @@ def report(options: CatalogOptions, out: str, spark: SparkOptions) -> None:
     require("matplotlib")
     with spark.session() as session:
         found = written(session, options.catalog())
-    try:
-        Path(out).write_text(found, encoding="utf-8")
-    except OSError as error:
-        raise SnapshotError(f"cannot write {out}: {error.strerror}") from error
+    files.write(Path(out), found.encode(), SnapshotError)
     click.echo(out)
 
 

@@ -28,8 +28,12 @@ CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy
 ADMIN_URL_VARIABLE = ENV_PREFIX + "ADMIN_URL"  # where `flush` does
 _OF_THE_CLIENT = (CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, ADMIN_URL_VARIABLE)
-# Kubernetes sets these in every pod of a namespace that has a Service named hms-cache-proxy.
-_NOT_OURS = re.compile(r"HMS_CACHE_PROXY_(SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+.*|[A-Z]+_SERVICE_.*)")
+_NOT_OURS = re.compile(
+    ENV_PREFIX + r"(\w+_)?"
+    r"(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=\d+|PORT=(tcp|udp|sctp)://.*|PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?=.*)"
+)
+"""NAME=VALUE as Kubernetes sets them in every pod of a namespace that has a Service named hms-cache-proxy, or
+hms-cache-proxy-metrics."""
 
 
 def load(
@@ -83,7 +87,7 @@ def _from_env(env: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
             continue
         if name in known:
             yield known[name], name, value
-        elif not _NOT_OURS.fullmatch(name):
+        elif not _NOT_OURS.fullmatch(f"{name}={value}"):
             raise ConfigError(f"{name}: unknown environment variable{_nearest(name, list(known))}", key=name)
 
 

@@ -27,9 +27,13 @@ def look_at_machine(config: Config) -> list[Finding]:
 
 def _directory(config: Config) -> Iterator[Finding]:
     directory = Path(config.data_dir).absolute()
-    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    advice = f"make it writable for the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
+    try:
+        existing = next(path for path in (directory, *directory.parents) if path.exists())
+    except PermissionError as error:  # a directory above it
+        yield Finding(_SUBJECT, Severity.ERROR, f"{directory} cannot be looked up: {error.strerror}", advice)
+        return
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        advice = f"make it writable for the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
         yield Finding(_SUBJECT, Severity.ERROR, f"{existing} cannot be written to", advice)
         return
     try:

@@ -35,6 +35,7 @@ from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import Chunks, Pace, may_look_s
 from hms_cache_proxy.follower.progress import ProgressReport
+from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.security.towards import towards_metastores
@@ -132,7 +133,7 @@ class Runner:
         self._config = config
         self._page = page
         self._wakes = wakes
-        self._metrics = FollowerMetrics()
+        self._metrics = FollowerMetrics(ResetReason)
         self._report = ProgressReport(page, self._metrics, paths.follower_report(config))
         self._mode = ServingMode(
             page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"

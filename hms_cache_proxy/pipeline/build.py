@@ -234,10 +234,11 @@ def _now() -> str:
 
 
 def summary(made: Manifest) -> str:
-    """One line that describes a snapshot."""
-    size = sum(file.bytes for file in made.files)
+    """One line that describes a snapshot. How many partitions an increment has, only its readers know."""
+    size, changes = sum(file.bytes for file in made.files), made.counts.get(rows.CHANGES, 0)
+    over = f" of the last full snapshot with {counted(changes, 'change')}" if changes else ""
     events = f"event {made.before}" if made.before == made.after else f"events {made.before} to {made.after}"
     return (
-        f"{listed({kind: made.counts[kind] for kind in rows.KINDS})} as of {events};"
+        f"{listed({kind: made.counts[kind] for kind in rows.KINDS})}{over} as of {events};"
         f" {counted(len(made.files), 'file')}, {counted(size, 'byte')}"
     )

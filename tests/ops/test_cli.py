@@ -133,7 +133,17 @@ def test_errors_are_one_line(
     assert words in one_line(done)
 
 
-def test_what_answers_is_no_proxy(here: Callable[..., Done]) -> None:
+@pytest.mark.parametrize("command", [["status"], ["status", "--json"], ["flush", "--all"]])
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("SSH-2.0-OpenSSH_9.2\r\n", "no answer from a proxy: SSH-2.0-OpenSSH_9.2"),
+        ("HTTP/1.0 200 OK\r\n\r\n<html>", "no answer from a proxy: Expecting value"),
+        ("HTTP/1.0 200 OK\r\n\r\n[1]", "this is not a proxy's answer; is this the proxy's `"),
+        ('HTTP/1.0 200 OK\r\n\r\n{"status": "green"}', "this is not a proxy's answer; is this the proxy's `"),
+    ],
+)
+def test_what_answers_is_no_proxy(here: Callable[..., Done], command: list[str], said: str, words: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(SOON_S)
 
@@ -141,14 +151,14 @@ def test_what_answers_is_no_proxy(here: Callable[..., Done]) -> None:
             taken, _ = other.accept()
             with taken:
                 taken.recv(1 << 16)
-                taken.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                taken.sendall(said.encode())
 
         answering = threading.Thread(target=answer)
         answering.start()
-        done = here("status", "--url", f"http://127.0.0.1:{other.getsockname()[1]}")
+        done = here(*command, "--url", f"http://127.0.0.1:{other.getsockname()[1]}")
         answering.join()
     assert done.returncode == 1
-    assert "no answer from a proxy: SSH-2.0-OpenSSH_9.2" in one_line(done)
+    assert words in one_line(done)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +192,23 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     code = f"{imports}os.geteuid() or os.setresuid(65534, 65534, 65534); DataDir({str(closed / 'data')!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "Permission denied; data_dir (--data-dir) must be a directory that the account with user id " in done.stderr
+
+
+def test_a_directory_that_the_doctor_may_not_look_at(tmp_path: Path) -> None:
+    """As the account nobody, because root may read everywhere; or as who runs the tests."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    code = f"""
+import os
+from hms_cache_proxy.config import load
+from hms_cache_proxy.doctor import machine
+
+config = load(cli={{"data_dir": {str(closed / "proxy" / "data")!r}}})
+os.geteuid() or os.setresuid(65534, 65534, 65534)
+print(next(machine._directory(config)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "data cannot be looked up: Permission denied" in done.stdout and "ERROR" in done.stdout, done.stderr
 
 
 def test_a_directory_whose_path_is_too_long_for_sockets(tmp_path: Path) -> None:

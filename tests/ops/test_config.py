@@ -114,17 +114,27 @@ def test_lists_and_addresses_from_the_environment() -> None:
     assert config.store_url == ""
 
 
-def test_what_kubernetes_adds_to_the_environment_is_ignored() -> None:
+@pytest.mark.parametrize("service", ["", "METRICS_", "2_", "A_B_"])  # of hms-cache-proxy, hms-cache-proxy-metrics, ...
+def test_what_kubernetes_adds_to_the_environment_is_ignored(service: str) -> None:
+    name = f"HMS_CACHE_PROXY_{service}"
     env = {
-        "HMS_CACHE_PROXY_SERVICE_HOST": "10.0.0.1",
-        "HMS_CACHE_PROXY_SERVICE_PORT": "9083",
-        "HMS_CACHE_PROXY_SERVICE_PORT_THRIFT": "9083",
-        "HMS_CACHE_PROXY_PORT": "tcp://10.0.0.1:9083",
-        "HMS_CACHE_PROXY_PORT_9083_TCP": "tcp://10.0.0.1:9083",
-        "HMS_CACHE_PROXY_PORT_9083_TCP_ADDR": "10.0.0.1",
+        f"{name}SERVICE_HOST": "10.0.0.1",
+        f"{name}SERVICE_PORT": "9083",
+        f"{name}SERVICE_PORT_THRIFT": "9083",
+        f"{name}PORT": "tcp://10.0.0.1:9083",
+        f"{name}PORT_9083_TCP": "tcp://10.0.0.1:9083",
+        f"{name}PORT_9083_TCP_PROTO": "tcp",
+        f"{name}PORT_9083_TCP_PORT": "9083",
+        f"{name}PORT_9083_TCP_ADDR": "10.0.0.1",
         "HMS_CACHE_PROXY_CONFIG": "/x",
     }
     assert load(None, env, {}) == Config()
+
+
+@pytest.mark.parametrize("name", ["PORT", "LISTEN_PORT", "PORT_9083", "KERBEROS_SERVICE_NAME"])
+def test_what_only_looks_like_it_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"HMS_CACHE_PROXY_{name}: unknown environment variable"):
+        load(None, {f"HMS_CACHE_PROXY_{name}": "9083"}, {})
 
 
 def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:

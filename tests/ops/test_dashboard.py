@@ -126,7 +126,7 @@ FIRING: dict[str, dict[str, str]] = {
     "MetastoreCacheBehind": {"hms_proxy_upstream_event_id": "10+1x120", "hms_proxy_cursor_event_id": "9x120"},
     "MetastoreCacheUnconfirmed": {f'{CALLS}outcome="miss",reason="unconfirmed"}}': "0+1x120"},
     "MetastoreFollowerFails": {'hms_proxy_follower_steps_total{result="failed"}': "0+1x120"},
-    "MetastoreCacheReset": {'hms_proxy_resets_total{reason="gap"}': "0x50 1x70"},
+    "MetastoreCacheReset": {'hms_proxy_resets_total{reason="gap_in_log"}': "0x50 1x70"},
     "MetastoreFenceOld": {"hms_proxy_oldest_fence_seconds": "0+60x120"},
     "MetastoreProxyChildRestarts": {'hms_proxy_restarts_total{child="worker"}': "0x50 1x70"},
     "MetastoreProxyInternalErrors": {'hms_proxy_internal_errors_total{where="connection"}': "0x50 1x70"},
@@ -151,6 +151,9 @@ FIRING: dict[str, dict[str, str]] = {
 }
 """For each alert what makes it fire: series, with a value every minute, as promtool writes them."""
 
+AT_ITS_START = {'hms_proxy_resets_total{reason="log_purged"}': "_x50 1x70"}
+"""What makes MetastoreCacheReset fire, too: Prometheus has nothing from before."""
+
 HEALTHY = {
     'up{job="hms-cache-proxy",instance="p"}': "1x120",
     'hms_proxy_children{child="worker"}': "2x120",
@@ -163,6 +166,8 @@ HEALTHY = {
     'hms_proxy_tls_expiry_timestamp_seconds{certificate="c"}': "99999999x120",
     'hms_proxy_peers{state="leased"}': "1x120",
     'hms_proxy_peers{state="missing"}': "0x120",
+    'hms_proxy_resets_total{reason="first_start"}': "_x90 1x30",
+    'hms_proxy_resets_total{reason="gap_in_log"}': "1x120",
 }
 ASKED = {"MetastoreCacheEvicts": "100m", "MetastoreCacheHitsLow": "90m"}
 USUALLY_ASKED = "60m"
@@ -185,7 +190,7 @@ def test_each_alert_has_a_case() -> None:
 @pytest.mark.real
 def test_each_alert_can_fire_and_none_does_without_a_reason(tmp_path: Path) -> None:
     tests = [unit_test(HEALTHY, "count(ALERTS)", "100m", None)]
-    for name, series in FIRING.items():
+    for name, series in (*FIRING.items(), ("MetastoreCacheReset", AT_ITS_START)):
         query = f'count(ALERTS{{alertname="{name}",alertstate="firing"}})'
         at = ASKED.get(name, "55m" if any(" " in values for values in series.values()) else USUALLY_ASKED)
         tests.append(unit_test(series, query, at, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,9 +13,11 @@ from pathlib import Path
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
+from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.metric_files import RESERVED
 from hms_cache_proxy.metrics import (
     BOUNDS,
+    LIMITS,
     TABLE,
     CallCounts,
     FollowerMetrics,
@@ -23,7 +26,11 @@ from hms_cache_proxy.metrics import (
     WorkerMetrics,
 )
 from hms_cache_proxy.status.usage import usage_of
+from tests.ops.queries import ROOT
 
+RULES = ROOT / "conf" / "prometheus-rules.yml"
+PACKAGE = ROOT / "hms_cache_proxy"
+CLIENTS = ("server", "wire", "upstream")
 COUNTING = """
 import pathlib, sys
 from hms_cache_proxy import metrics
@@ -157,6 +164,39 @@ def test_every_metric_is_declared_and_every_declared_metric_exists(tmp_path: Pat
         for family in registry.collect()
     }
     assert exposed == {metric.name.removesuffix("_total") for metric in TABLE}
+
+
+def test_what_alerts_look_for_is_there_from_the_start(tmp_path: Path) -> None:
+    # Prometheus does not see the first increase of a series that begins with it.
+    worker, follower, supervisor = WorkerMetrics(), FollowerMetrics(ResetReason), SupervisorMetrics(tmp_path, "1")
+    begun = {
+        (sample.name, tuple(sample.labels.values()))
+        for registry in (worker.registry, follower.registry, supervisor.registry)
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.value == 0
+    }
+    asked = set(re.findall(r"increase\((hms_proxy_\w+)", RULES.read_text("utf-8")))
+    assert len(asked) >= 7 and asked <= {name for name, _ in begun}
+    assert {labels for name, labels in begun if name == "hms_proxy_resets_total"} == {(one,) for one in ResetReason}
+    assert {("hms_proxy_internal_errors_total", (where,)) for where in ("connection", "follower", "ttl")} <= begun
+    assert {("hms_proxy_restarts_total", (child,)) for child in ("worker", "follower", "peers", "metastore")} <= begun
+    assert {
+        ("hms_proxy_reloads_total", ("keytab", "failed")),
+        ("hms_proxy_limits_broken_total", ("memory_bytes",)),
+    } <= begun
+
+
+def test_every_limit_of_a_client_is_known() -> None:
+    named = {
+        limit
+        for package in CLIENTS
+        for file in (PACKAGE / package).glob("*.py")
+        for limit in re.findall(
+            r"""(?:\blimit(?:_name)?=|limit_broken\(|_turn_away\()"(\w+)\"""", file.read_text("utf-8")
+        )
+    }
+    assert named - {"reply"} == set(LIMITS)  # reply: that of a metastore, which ends no connection
 
 
 def test_a_slot_is_cheap() -> None:

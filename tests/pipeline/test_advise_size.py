@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,14 @@ def test_remote_files_may_be_large(log: str) -> None:
 @pytest.mark.parametrize("log", ["nothing there", "{a,b}", "[", "a#b?c"])
 def test_what_is_missing_is_left_to_spark(log: str) -> None:
     assert size.is_small([log])
+
+
+def test_what_may_not_be_read_is_left_to_spark(tmp_path: Path) -> None:
+    """As the account nobody, because root may read everywhere; or as who runs the tests."""
+    (tmp_path / "closed").mkdir(mode=0)
+    code = (
+        "import os; from hms_cache_proxy.pipeline.advise import size\n"
+        f"os.geteuid() or os.setresuid(65534, 65534, 65534); print(size.is_small([{str(tmp_path / 'closed')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -1,4 +1,4 @@
-"""What a long job shows: a bar on a terminal, lines elsewhere."""
+"""What a long job shows: a bar on a terminal, lines elsewhere; and at its end a line about the snapshot."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import pty
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hms_cache_proxy.pipeline.build import summary
 from hms_cache_proxy.pipeline.progress import LineReport, reported
+from hms_cache_proxy.snapshots.manifest import File
+from tests.snapshots.test_manifest import MADE
 
 SCRIPT = """
 from hms_cache_proxy.pipeline.progress import reporting
@@ -71,3 +74,16 @@ def test_a_bar_on_a_terminal() -> None:
     text = seen.decode()
     assert "partitions" in text and "━" in text and "0/20000" in text
     assert "tables: 1.5 s" in text and "[over]" in text
+
+
+def test_the_line_about_a_snapshot() -> None:
+    full = replace(
+        MADE, counts={"databases": 1, "tables": 2, "partitions": 3_000}, files=(File("tables", "t", 2, 9, ""),)
+    )
+    assert summary(full) == "1 database, 2 tables, 3,000 partitions as of events 17 to 18; 1 file, 9 bytes"
+    increment = replace(full, before=18, counts={**full.counts, "changes": 1})
+    said = (
+        "1 database, 2 tables, 3,000 partitions of the last full snapshot with 1 change as of event 18; 1 file, 9 bytes"
+    )
+    assert summary(increment) == said
+    assert "3,000 partitions as of" in summary(replace(increment, counts={**full.counts, "changes": 0}))

@@ -1,4 +1,4 @@
-"""Four plots of the advice, as PNG files.
+"""Four plots of the advice, as PNG.
 
 Job: draw. Must not know: how plots are shown. matplotlib is an extra, so the function that needs it imports it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Final
+from io import BytesIO
+from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.pipeline.advise.advice import MIB, Advice
 from hms_cache_proxy.pipeline.advise.wording import printable
@@ -27,11 +27,19 @@ _DPI: Final = 110
 _LABEL_CHARACTERS: Final = 48
 
 
-def plots(advice: Advice, directory: Path) -> dict[str, Path]:
-    """Draw them into files in `directory`. Returns title -> file, in the order of the report."""
+class Plot(NamedTuple):
+    """`name`: of its file."""
+
+    title: str
+    name: str
+    png: bytes
+
+
+def plots(advice: Advice) -> list[Plot]:
+    """Draw them, in the order of the report."""
     from matplotlib.figure import Figure
 
-    drawn = {}
+    drawn = []
     for title, name, draw in (
         ("Calls per second", "traffic.png", _traffic),
         ("Hit ratio against cache size", "hit_ratio.png", _curve),
@@ -40,8 +48,9 @@ def plots(advice: Advice, directory: Path) -> dict[str, Path]:
     ):
         figure = Figure(figsize=_SIZE, layout="constrained")
         draw(figure.add_subplot(), advice)
-        drawn[title] = directory / name
-        figure.savefig(drawn[title], dpi=_DPI)
+        png = BytesIO()
+        figure.savefig(png, dpi=_DPI)
+        drawn.append(Plot(title, name, png.getvalue()))
     return drawn
 
 

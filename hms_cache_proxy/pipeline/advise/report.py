@@ -5,33 +5,33 @@ Job: write the advice as HTML. Names come from clients, so everything is escaped
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
-from pathlib import Path
 from typing import Final
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.pipeline import page
 from hms_cache_proxy.pipeline.advise import wording
 from hms_cache_proxy.pipeline.advise.advice import Advice
+from hms_cache_proxy.pipeline.advise.plots import Plot
 from hms_cache_proxy.plurals import counted
 
 NEVER_SHOWN: Final = 200
 
 
-def report(advice: Advice, toml: str, plots: Mapping[str, Path]) -> str:
+def report(advice: Advice, toml: str, plots: Sequence[Plot]) -> str:
     """The whole page."""
     return "\n".join(_page(advice, toml, plots))
 
 
-def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]:
+def _page(advice: Advice, toml: str, plots: Sequence[Plot]) -> Iterator[str]:
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>hms-cache-proxy: advice</title>"
     yield f"<style>{page.STYLE}</style></head><body><h1>What the access log says</h1><ul>"
     yield from (f"<li>{escape(sentence)}</li>" for sentence in wording.sentences(advice))
     yield "</ul>"
-    for title, path in plots.items():
-        yield f"<h2>{escape(title)}</h2>"
-        yield page.image(title, path.read_bytes())
+    for plot in plots:
+        yield f"<h2>{escape(plot.title)}</h2>"
+        yield page.image(plot.title, plot.png)
     yield "<h2>Settings</h2><p>advice.toml. The size of a table is the sum of the largest reply of each method.</p>"
     yield f"<pre>{escape(toml)}</pre>"
     yield from _worth(advice)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,8 +27,9 @@ def is_small(logs: Sequence[str]) -> bool:
         found = urlsplit(log)
         if found.scheme not in ("", "file"):
             return False
-        for file in _files(log if not found.scheme else url2pathname(found.path)):
-            total += file.stat().st_size * (_RATIO if file.suffix in _COMPRESSED else 1)
+        with suppress(OSError):  # Spark reports what cannot be read
+            for file in _files(log if not found.scheme else url2pathname(found.path)):
+                total += file.stat().st_size * (_RATIO if file.suffix in _COMPRESSED else 1)
     return total <= SMALL_BYTES
 
 
