@@ -43,7 +43,7 @@ class Slot:
     BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
     CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
     FENCE_SEQ = 7  # any process: the number of its last commit to the fences (consistency/fences.py)
-    LEASE_UNTIL_NS = 8  # peers: reads before this time (CLOCK_BOOTTIME) may be answered without a look
+    LEASE_UNTIL_NS = 8  # peers (0 at their death: supervisor): reads before it (CLOCK_BOOTTIME) may need no look
     UPSTREAM_EVENT = 9  # the last event id that was seen in the metastore's log
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
     UNFENCED = 11  # workers (Suspension.report): odd while nothing may be answered from a cache; it only grows

@@ -9,7 +9,8 @@
     b"l" i64 lock id     u64 monotonic ns when it was granted; then the targets
     b"j" u64 pid         u64 fence id: over everything until this process has joined (consistency/replacement.py)
     b"s" u64 ticket      targets of a write that logs no event (only where there are peers)
-    b"p", b"P", b"S"     consistency/peer_fences.py
+    b"S"                 u64 the last ticket whose b"s" row was dropped
+    b"p", b"P"           consistency/peer_fences.py
     b"n", b"N"           consistency/notes.py
 
 All numbers are big-endian. The functions work in a transaction that the caller has begun. Must not know the state page.
@@ -40,8 +41,8 @@ from hms_cache_proxy.cache.environment import (
 )
 from hms_cache_proxy.cache.layout import version_key
 from hms_cache_proxy.cache.lock_file import MAX_READERS
+from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.targets import UNKNOWN as ANYTHING
-from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError
 
 MAP_BYTES: Final = 1 << 30
@@ -236,6 +237,32 @@ def finite(txn: Any, fence: Fence) -> Fence:
 def note_unlogged(txn: Any, ticket: int, targets: Sequence[Target]) -> None:
     """A write of this proxy logs no event: peers that were cut off are told of it later."""
     txn.put(b"s" + NUMBER.pack(ticket), pack_targets(targets))
+
+
+def drop_unlogged(txn: Any, kept: int) -> None:
+    """Forget such writes but for the last ones."""
+    old = [key for key, _ in rows(txn, b"s")][:-kept]
+    for key in old:
+        txn.delete(key)
+    if old:
+        txn.put(b"S", old[-1][1:])
+
+
+def merge_finite(txn: Any, most: int) -> None:
+    """One fence takes the place of all finite ones, and one ticket that of all tickets. With more targets than `most`,
+    they are for everything. No step may be under way, as it has taken the old ones."""
+    asked, fenced = wanted(txn), set[Target]()
+    for key, fence in fences_in(txn):
+        if fence.state == FINITE:
+            fenced.update(fence.targets)
+            txn.delete(key)
+    for key, _ in list(rows(txn, b"t")):
+        forget_ticket(txn, key)
+    if len(asked) > most or len(fenced) > most:
+        asked, fenced = {ALL}, {ALL}
+    ticket = take_ticket(txn, sorted(asked))
+    if fenced:
+        add_fence(txn, Fence(FINITE, ticket, 0, 0, 0, tuple(sorted(fenced))))
 
 
 def forget_ticket(txn: Any, key: bytes) -> None:

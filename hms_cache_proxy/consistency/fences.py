@@ -69,9 +69,11 @@ from hms_cache_proxy.consistency.fence_rows import (
     Fence,
     add_fence,
     counters,
+    drop_unlogged,
     fences_in,
     finite,
     forget_ticket,
+    merge_finite,
     note_unlogged,
     pack_targets,
     put_counters,
@@ -82,7 +84,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     unpack_targets,
     wanted,
 )
-from hms_cache_proxy.consistency.notes import Note, NoteKind, add_note, forget_events, told_event
+from hms_cache_proxy.consistency.notes import Note, NoteKind, add_note, forget_events, merge_notes, told_event
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
@@ -90,6 +92,13 @@ from hms_cache_proxy.metrics import FENCE_STATES
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
 OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
 LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
+
+
+MOST_FINITE: Final = 10_000
+MOST_NOTES: Final = 10_000
+MOST_UNLOGGED: Final = 10_000
+"""Of what the follower ends and the peers' process deletes. They may do nothing for days, as without the database;
+whoever reads the fences reads all of them. Beyond these numbers, one record takes the place of all."""
 
 
 class FenceStore(FenceFile):
@@ -251,10 +260,11 @@ class FenceStore(FenceFile):
         An infinite fence whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
         earlier than the kernel). An unknown fence gets a ticket when its time is over; so does an infinite fence that
         its living owner did not end within twice that time. Old locks are forgotten. Slots of killed readers are
-        cleared, which would otherwise keep pages from being reused.
+        cleared, which would otherwise keep pages from being reused. Of too many records, one is made.
         """
         self._check()
         self._env.reader_check()
+        self._merge()
         with self._look() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
             locks = [key for key, row in rows(txn, b"l") if NUMBER.unpack_from(row)[0] + LOCK_KEEP_NS < now_ns]
@@ -266,6 +276,22 @@ class FenceStore(FenceFile):
                 changed = sum(self._expire(txn, key, now_ns, alive) for key in due)
         self.page[Slot.EXPIRED_NS] = now_ns
         return changed
+
+    def _merge(self) -> None:
+        with self._look() as txn:
+            finite = sum(row[0] == FINITE for _, row in rows(txn, b"f")) > MOST_FINITE
+            tickets, notes, unlogged = (
+                sum(1 for _ in rows(txn, tag)) > most
+                for tag, most in ((b"t", MOST_FINITE), (b"n", MOST_NOTES), (b"s", MOST_UNLOGGED))
+            )
+        if finite or tickets or notes or unlogged:
+            with self._change(fences=finite or tickets) as txn:
+                if finite or tickets:
+                    merge_finite(txn, MOST_FINITE)
+                if notes:
+                    merge_notes(txn)
+                if unlogged:
+                    drop_unlogged(txn, MOST_UNLOGGED)
 
     def number_after(self, done_ticket: int) -> None:
         """See to it that tickets given from now on are larger: the cache may remember an older environment's."""

@@ -18,7 +18,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any, Final
 
-from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.consistency.fence_rows import NUMBER, pack_targets, rows, unpack_targets
 
 _HEAD: Final = Struct(">Bq")
@@ -89,6 +89,13 @@ def drop_notes(txn: Any, number: int) -> None:
     for key, _ in list(rows(txn, b"n")):
         if NUMBER.unpack(key[1:])[0] <= number:
             txn.delete(key)
+
+
+def merge_notes(txn: Any) -> None:
+    """One note over everything takes the place of all, and has a larger number: who is told of it is told of them."""
+    kinds = {note.kind for _, note in notes_after(txn, 0)}
+    drop_notes(txn, last_note(txn))
+    add_note(txn, Note(NoteKind.MISSED if NoteKind.MISSED in kinds else NoteKind.OWED, (ALL,)))
 
 
 def _last(txn: Any) -> tuple[int, int, int]:

@@ -6,7 +6,6 @@ as for all such fences. So workers and the follower need not know of peers, and 
 
     b"p" via (16) incarnation (16) u64 number   u64 fence id: a fence of this write, of which `via` has told
     b"P" via (16)                               i64 position that was reached with this peer, u64 time
-    b"S"                                        u64 the last ticket whose b"s" row was dropped
 
 `under_way` leaves out what others have only passed on. Owner: the peers' process.
 """
@@ -29,6 +28,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     Fence,
     add_fence,
     counters,
+    drop_unlogged,
     fences_in,
     finite,
     rows,
@@ -194,12 +194,10 @@ class PeerFences(FenceStore):
     def drop_old(self) -> None:
         """Forget writes without an event beyond the last ones; called from time to time."""
         with self._look() as txn:
-            old = [key for key, _ in rows(txn, b"s")][:-UNLOGGED_KEPT]
-        if old:
-            with self._change(fences=False) as txn:
-                for key in old:
-                    txn.delete(key)
-                txn.put(b"S", old[-1][1:])
+            if len(list(rows(txn, b"s"))) <= UNLOGGED_KEPT:
+                return
+        with self._change(fences=False) as txn:
+            drop_unlogged(txn, UNLOGGED_KEPT)
 
     def _release(self, txn: Any, key: bytes, *, executed: bool = True) -> None:
         number = txn.pop(key)

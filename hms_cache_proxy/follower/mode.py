@@ -5,7 +5,8 @@ proxy, and the event id did not move). Must not know how either is found out.
 
 Invariants:
 - During a refusal the log is not followed. After it everything is reloaded, because changes may have left no trace. The
-  file `not_followed` in the data directory remembers this across restarts.
+  file `not_followed` in the data directory remembers this across restarts. While it cannot be written, this process
+  remembers it.
 - Everything is also reloaded when a setting makes the metastores answer differently than before. The file `answers` has
   how they answered before.
 - Nothing is served before this process has published its first step (BEGAN_NS on the state page).
@@ -15,7 +16,10 @@ Owner: the follower's process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import structlog
 
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
@@ -25,28 +29,44 @@ from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.upstream.differs import Differs
 
+log = structlog.get_logger()
+
 _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHECKED})
 
 
 class ServingMode:
     """Remembers whether the log is being written, and whether there was a time in which it was not followed."""
 
-    __slots__ = ("_answers", "_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
+    __slots__ = (
+        "_answered",
+        "_answers",
+        "_closed",
+        "_marked",
+        "_marker",
+        "_page",
+        "_replica",
+        "_silent",
+        "_stored",
+        "_unwritten",
+        "must_reset",
+    )
 
     def __init__(self, page: StatePage, marker: Path, answers: Path, *, stored: bool) -> None:
         self._page = page
         self._marker = marker
         self._answers = answers
+        self._answered: str | None = None  # what the metastores have answered to this process
         self._stored = stored
         self._silent = False
         self._closed = False
         self._replica = False
-        self.must_reset = marker.exists()
+        self.must_reset = self._marked = marker.exists()
+        self._unwritten: set[Path] = set()  # files that could not be written
 
     def idle(self, verdict: Verdict | None) -> bool:
         """Whether not to follow the log, because nothing may be served. Records that it was not followed."""
         idle = self._silent or self._replica or verdict is None or verdict.reason not in _FOLLOWED
-        if idle and verdict is not None:
+        if (idle and verdict is not None) or self.must_reset:
             self._mark()
         return idle
 
@@ -59,17 +79,30 @@ class ServingMode:
     def answer(self, differs: Differs) -> None:
         """How the metastores answer. If they answered differently before, everything is reloaded."""
         self._page[Slot.DIFFERS] = int(differs)
-        now = str(int(differs))
-        before = self._answers.read_text() if self._answers.exists() else None
-        if before != now:
-            if before is not None:
-                self._mark()
-            self._answers.write_text(now)
+        now, before = str(int(differs)), self._answered
+        if before is None and self._answers.exists():
+            before = self._answers.read_text()
+        if before not in (None, now):
+            self._mark()
+        self._answered = now
+        if before != now or self._answers in self._unwritten:
+            self._keep(self._answers, lambda: self._answers.write_text(now))
 
     def _mark(self) -> None:
-        if not self.must_reset:
-            self._marker.touch(mode=0o600)
-            self.must_reset = True
+        self.must_reset = True
+        self._marked = self._marked or self._keep(self._marker, lambda: self._marker.touch(mode=0o600))
+
+    def _keep(self, file: Path, write: Callable[[], object]) -> bool:
+        """Write what the next start must know; False if that must be tried again."""
+        try:
+            write()
+        except OSError as error:
+            if file not in self._unwritten:
+                log.error("what the next start must know cannot be kept yet", file=str(file), error=str(error))
+            self._unwritten.add(file)
+            return False
+        self._unwritten.discard(file)
+        return True
 
     def saw(self, look: LogLook) -> None:
         """What was seen while idle: whether the last write through this proxy has reached the log, and whether the
@@ -85,7 +118,7 @@ class ServingMode:
             self._silent = True
         if outcome.reset is ResetReason.NOT_FOLLOWED:
             self._marker.unlink(missing_ok=True)
-            self.must_reset = False
+            self.must_reset = self._marked = False
 
     def decide(self, verdict: Verdict | None) -> ModeReason:
         """Whether the cache may be served now; if not, why."""

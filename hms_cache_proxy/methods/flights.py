@@ -32,6 +32,7 @@ KEPT_NS: Final = 1_000_000_000
 class Flight:
     """One read that went upstream. `awaited`: a read waits for it. `body`: its answer, if that may be shared."""
 
+    key: bytes
     depends: tuple[bytes, ...]
     versions: tuple[int, ...]
     left_ns: int
@@ -46,12 +47,15 @@ class Flights:
     __slots__ = ("_by_key", "landed")
 
     def __init__(self) -> None:
-        self._by_key: dict[bytes, Flight] = {}
+        self._by_key: dict[bytes, list[Flight]] = {}
+        """Those that have not landed, the last one that has with an answer, and the last without; as they have left."""
+
         self.landed = 0  # how many have landed for which reads waited: others wake nobody
 
     def begin(self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], now_ns: int) -> Flight:
         """A read is about to leave; the next equal reads join it."""
-        flight = self._by_key[key] = Flight(depends, versions, now_ns)
+        flight = Flight(key, depends, versions, now_ns)
+        self._by_key.setdefault(key, []).append(flight)
         return flight
 
     def land(self, flight: Flight, body: bytes | None, now_ns: int) -> None:
@@ -59,20 +63,36 @@ class Flights:
         if not flight.landed_ns:
             flight.body, flight.landed_ns = body, now_ns
             self.landed += flight.awaited
+            self._by_key[flight.key] = [
+                one
+                for one in self._by_key.get(flight.key, ())
+                if one is flight or not one.landed_ns or (one.body is None) is not (body is None)
+            ]
 
     def of(
-        self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], floors: Floors | None
+        self,
+        key: bytes,
+        depends: tuple[bytes, ...],
+        versions: tuple[int, ...],
+        floors: Floors | None,
+        arrived_ns: int,
     ) -> Flight | None:
-        """The latest flight whose answer may be shared by a read on a connection with these floors."""
-        flight = self._by_key.get(key)
-        if flight is None or flight.depends != depends or flight.versions != versions:
-            return None
-        if floors is not None and floors.of(depends) >= flight.left_ns:
-            return None
-        return flight
+        """The flight whose answer may be shared by a read on a connection with these floors: one that has landed since
+        the read arrived, or the last that has left."""
+        least_ns = -1 if floors is None else floors.of(depends)
+        suited = [
+            one
+            for one in self._by_key.get(key, ())
+            if one.depends == depends and one.versions == versions and one.left_ns > least_ns
+        ]
+        landed = (one for one in suited if one.body is not None and one.landed_ns >= arrived_ns)
+        return next(landed, suited[-1] if suited else None)
 
     def forget(self, now_ns: int) -> None:
         """Forget flights that no read waits for any more."""
-        over = [key for key, flight in self._by_key.items() if flight.landed_ns and now_ns - flight.landed_ns > KEPT_NS]
-        for key in over:
-            del self._by_key[key]
+        for key, flights in list(self._by_key.items()):
+            left = [one for one in flights if not one.landed_ns or now_ns - one.landed_ns <= KEPT_NS]
+            if left:
+                self._by_key[key] = left
+            else:
+                del self._by_key[key]

@@ -124,7 +124,7 @@ class Misses:
         if not self.shares or self._gate.must_look() is not None:
             return None
         flights, session, now_ns = self._context.flights, call.session, time.monotonic_ns()
-        flight = flights.of(call.key, depends, versions, session.floors)
+        flight = flights.of(call.key, depends, versions, session.floors, call.arrived_ns)
         if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
             if not call.patient:
                 return None

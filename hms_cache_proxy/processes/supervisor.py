@@ -212,7 +212,12 @@ class Supervisor:
         page = self._page
         page[Slot.INCARNATION], page[Slot.INCARNATION + 1] = secrets.randbits(64), secrets.randbits(64)
         page[Slot.PEERS_STARTED_NS] = boottime_ns()
-        died = self._death(Slot.PEERS_BEAT_NS)
+        over = self._death(Slot.PEERS_BEAT_NS)
+
+        def died(name: str) -> None:
+            page[Slot.LEASE_UNTIL_NS] = 0  # it says that fences of peers are recorded, and their file may be replaced
+            over(name)
+
         return Child("peers", 0, lock_fd=self._lock_fd, died=died, passed=(own.fileno(),))
 
     def _embedded(self, own: socket.socket) -> Child:

@@ -57,6 +57,8 @@ class Delegation:
         self._most = most
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._asking: dict[_Key, _Asking] = {}
+        self.ending: set[asyncio.Task[None]] = set()
+        """Cancel old tokens; nobody waits for them."""
 
     async def token(self, endpoint: Endpoint, user: str, reached: Callable[[], None]) -> Token:
         """The user's token there. `reached` is called if the metastore had to be asked and accepted a connection, also
@@ -98,14 +100,19 @@ class Delegation:
         try:
             async with asyncio.timeout(self._timeout_s):
                 token = await self._fetch(streams, endpoint.uri, user)
-                self._kept[key] = _Kept(token, monotonic() + REPLACED_AFTER_S)
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
-            log.info("token of a metastore", user=user, uri=endpoint.uri)
-            if old is not None:
-                await self._cancel(streams, endpoint.uri, user, old.token)
-        finally:
-            streams[1].transport.abort()  # close() would wait for the end of TLS from a metastore that may hang
+        except BaseException:
+            _abort(streams)
+            raise
+        self._kept[key] = _Kept(token, monotonic() + REPLACED_AFTER_S)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        log.info("token of a metastore", user=user, uri=endpoint.uri)
+        if old is None:
+            _abort(streams)
+        else:
+            ending = asyncio.get_running_loop().create_task(self._cancel(streams, endpoint.uri, user, old.token))
+            self.ending.add(ending)
+            ending.add_done_callback(self.ending.discard)
         return token
 
     async def _fetch(self, streams: MetastoreStreams, uri: str, user: str) -> Token:
@@ -124,6 +131,13 @@ class Delegation:
                 await _call(streams, uri, "cancel_delegation_token", token_str_form=old.text().encode())
         except (OSError, UpstreamError, WireError) as error:
             log.info("an old token of a metastore stays there until it expires", user=user, error=str(error))
+        finally:
+            _abort(streams)
+
+
+def _abort(streams: MetastoreStreams) -> None:
+    """close() would wait for the end of TLS from a metastore that may hang."""
+    streams[1].transport.abort()
 
 
 async def _call(streams: MetastoreStreams, uri: str, method: str, **arguments: Any) -> Any:

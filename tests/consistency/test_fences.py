@@ -17,7 +17,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.environment import condemned
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import fence_rows
+from hms_cache_proxy.consistency import fence_rows, fences
 from hms_cache_proxy.consistency.fence_rows import UNBOUND, Fence
 from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
@@ -66,6 +66,37 @@ def store(tmp_path: Path, page: Recording) -> Iterator[FenceStore]:
 @pytest.fixture
 def mirror(store: FenceStore) -> FenceMirror:
     return FenceMirror(store)
+
+
+@pytest.mark.parametrize("tables", [3, 30])
+def test_fences_of_a_time_without_steps_become_one(
+    store: FenceStore, mirror: FenceMirror, page: Recording, monkeypatch: pytest.MonkeyPatch, tables: int
+) -> None:
+    """The follower's database may be away for days while the metastore is written: who reads the fences reads all."""
+    monkeypatch.setattr(fences, "MOST_FINITE", 20)
+    names = [b"thive\0db\0t%d" % number for number in range(tables)]
+    write = store.begin([A], ME)
+    for number in range(20):
+        store.finish(store.begin([names[number % tables]], ME))
+    store.expire(0)
+    assert len(store.standing()) == 21
+    for name in names:
+        store.pending_tickets()  # a step that fails
+        store.finish(store.begin([name], ME))
+    lock = store.fence_now([B])
+    change = page[Slot.FENCE_SEQ]
+    store.expire(0)
+    assert sorted(store.standing().values()) == ["finite", "infinite"] and page[Slot.FENCE_SEQ] > change
+    last, wanted = store.pending_tickets()
+    assert last > lock and wanted == (set(names) if tables == 3 else {ALL})
+    assert all(mirror.active([name], last - 1) for name in (B, *names)) and mirror.active([b"tx"], last - 1) is (
+        tables > 3
+    )
+    store.done(last)
+    assert mirror.active([A], last) and not any(mirror.active([name], last) for name in (B, *names))
+    ticket = store.finish(write)
+    assert ticket > last and follow(store) == ticket
+    assert store.standing() == {}
 
 
 def test_a_write_of_a_table_fences_what_is_in_all_tables_of_its_database(

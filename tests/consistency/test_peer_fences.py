@@ -12,7 +12,7 @@ import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, UNKNOWN
-from hms_cache_proxy.consistency import peer_fences
+from hms_cache_proxy.consistency import fences, peer_fences
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.notes import Note, NoteKind
@@ -84,6 +84,26 @@ def test_notes(bench: Bench) -> None:
     assert store.notes_after(0) == [] and store.note(Note(NoteKind.OWED, (A,))) == notes[-1][0] + 1
     assert store.note(Note(NoteKind.EVENT, event=9)) == event
     assert store.unlogged_since(0) == (B,)
+
+
+def test_what_nobody_can_be_told_of_does_not_pile_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while there is no cache: the peers' process does not know who it is, and deletes nothing."""
+    monkeypatch.setattr(fences, "MOST_NOTES", 3)
+    monkeypatch.setattr(fences, "MOST_UNLOGGED", 3)
+    store = bench.store
+    numbers = [store.note(Note(NoteKind.OWED, (A,))) for _ in range(4)]
+    store.expire(0)
+    together = store.notes_after(0)
+    assert together == [(numbers[-1] + 1, Note(NoteKind.OWED, (ALL,)))], "whoever is asked about one is told of all"
+    store.note(Note(NoteKind.EVENT, event=9))
+    position = store.position()
+    for _ in range(4):
+        store.finish(store.begin([A], os.getpid()), missed=True)
+        bench.step()
+    store.expire(0)
+    assert [note for _, note in store.notes_after(0)] == [Note(NoteKind.MISSED, (ALL,))]
+    assert store.unlogged_since(position) == (ALL,) and store.unlogged_since(store.position() - 1) == (A,)
+    assert store.note(Note(NoteKind.EVENT, event=9)) <= store.last_note(), "it is told of, too"
 
 
 def test_event_ids_of_a_log_that_has_gone_back(bench: Bench) -> None:

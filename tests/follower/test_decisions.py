@@ -222,6 +222,34 @@ def test_metastores_that_answer_otherwise_than_when_the_cache_was_filled(page: S
     assert mode.must_reset and ServingMode(page, *files, stored=True).must_reset, "while nobody looked"
 
 
+def test_what_cannot_be_kept_for_the_next_start_counts_now(page: StatePage, tmp_path: Path) -> None:
+    """The data directory may be read-only. A refusal ends the hits all the same, and is kept as soon as it can be."""
+    directory = tmp_path / "lost"
+    files = directory / "not_followed", directory / "answers"
+    mode = ServingMode(page, *files, stored=True)
+    page[Slot.BEGAN_NS] = 1
+    good, refusal = verdict(ModeReason.SERVING), verdict(ModeReason.AUTHORIZATION)
+    mode.answer(Differs.COLUMNS)
+    assert not mode.must_reset
+    mode.answer(Differs.LISTS)
+    assert mode.must_reset and mode.decide(good) is ModeReason.STARTING
+    mode.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    mode.answer(Differs.LISTS)
+    assert not mode.must_reset, "they answer as before"
+    mode.closed(True)
+    assert mode.must_reset and mode.idle(refusal) and mode.decide(refusal) is ModeReason.NO_LOG
+    mode.closed(False)
+    assert mode.decide(refusal) is ModeReason.AUTHORIZATION
+    directory.mkdir()
+    assert mode.idle(refusal)
+    mode.answer(Differs.LISTS)
+    later = ServingMode(page, *files, stored=True)
+    assert later.must_reset
+    later.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    later.answer(Differs.LISTS)
+    assert not later.must_reset
+
+
 @pytest.mark.parametrize("settings", [{"PARTITION_LIMIT": "100"}, {"PARTITION_LIMIT": None}, {"DIRECT_SQL": "false"}])
 def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
     assert not facts().lists_differ

@@ -180,6 +180,28 @@ def test_nobody_joins_a_read_that_left_before_what_he_was_shown(bench: Bench) ->
     assert isinstance(decided(bench, ClientSession(), asks), Wait)
 
 
+def test_who_waits_has_the_answer_although_another_read_has_left_since(bench: Bench) -> None:
+    """One whose connection has been shown something in between. Else each of these would make all others wait for its
+    own answer."""
+    asks = encode_call("get_materialized_views_for_rewriting", SALES)
+    first = decided(bench, ClientSession(), asks)
+    waits, shown, arrived_ns = ClientSession(), ClientSession(), time.monotonic_ns()
+    assert isinstance(decided(bench, waits, asks, arrived_ns=arrived_ns), Wait)
+    assert isinstance(first, Forward) and isinstance(first.pending, RelayedRead)
+    first.pending.shared.shown(shown, first.pending.depends, time.monotonic_ns())
+    second = decided(bench, shown, asks)
+    assert goes(second) and isinstance(decided(bench, waits, asks, arrived_ns=arrived_ns), Wait)
+    answer = Call(asks).reply(spec.encode(spec.result("get_materialized_views_for_rewriting")(success=[b"mine"])))
+    lands(first, answer)
+    served = decided(bench, waits, asks, arrived_ns=arrived_ns)
+    assert isinstance(served, Serve) and served.reason == "shared" and served.chunks == answer
+    assert isinstance(decided(bench, ClientSession(), asks), Wait), "who comes later waits for the second one"
+    assert isinstance(second, Forward)
+    lands(second, answer)
+    kept = first.pending.shared.flights._by_key
+    assert [len(one) for one in kept.values()] == [1], "one answer is kept"
+
+
 def test_nobody_joins_a_read_that_left_before_he_was_shown_a_table_that_it_lists(bench: Bench) -> None:
     asks = encode_call("get_materialized_views_for_rewriting", SALES)
     forward = decided(bench, ClientSession(), asks)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.cache.state import Slot, boottime_ns
 from hms_cache_proxy.config import load
 from hms_cache_proxy.processes.children import how
 from hms_cache_proxy.processes.supervisor import Sockets, Supervisor
@@ -46,6 +46,13 @@ def test_the_next_process_does_not_begin_with_the_beat_of_its_predecessor(superv
     for child in supervisor._children:
         child._died(child.name)
     assert {name: supervisor._page[slot] for name, slot in beats.items()} == dict.fromkeys(beats, 0)
+
+
+def test_no_lease_outlives_the_process_that_has_taken_it(supervisor: Supervisor) -> None:
+    """If it has died of damaged fences, those of the peers are lost, and its successor needs a second to begin."""
+    supervisor._page[Slot.LEASE_UNTIL_NS] = boottime_ns() + 10**10
+    next(child for child in supervisor._children if child.name == "peers")._died("peers")
+    assert not supervisor._page[Slot.LEASE_UNTIL_NS]
 
 
 @pytest.mark.parametrize("role", ["worker-0", "follower", "peers"])

@@ -351,7 +351,7 @@ class World:
             if "fence_after" not in self.faults:
                 self.ask(write)
             else:
-                write.may_leave = True
+                write.may_leave, write.asked = True, write.number
         else:
             write.phase = "applied"
             write.version = self.versions[LOGGED]
