@@ -33,7 +33,7 @@ MOVES_FIRST = 1000
 """Moves before a search uses the table's index."""
 LISTED = 1000
 """Names that are read at once where each is matched (1.5 us each, if there are few comparisons)."""
-_MATCHED = 16
+_MATCHED = 4
 """Names that are matched between two readings of the clock: a filter may have a thousand comparisons."""
 PARENTS = 100
 """Look-ups of `by_last_key` at once (0.7 us each; three count as a move)."""
