@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hms_cache_proxy.filters.tree import Node
+from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import filter_spans, filter_walk, filters
+from hms_cache_proxy.methods.readers.base import Context, Unfinished
 from hms_cache_proxy.methods.readers.filter_declined import tree_of
 from hms_cache_proxy.methods.readers.filter_numbers import NumberBounds, first_number
-from tests.methods.test_filter_spans import Keys, Rows, answered, shelf_of
+from hms_cache_proxy.wire import spec
+from tests.methods.test_filter_spans import METHOD, Keys, Rows, answered, shelf_of
 
 NUMBERS: Keys = ((b"n", b"int"), (b"s", b"string"))
 ROWS: Rows = [(b"%d" % n, b"s%d" % (n % 3)) for n in range(-100, 200)]
@@ -99,3 +102,20 @@ def test_of_a_long_literal_the_beginning_counts(text: str, last: bool, monkeypat
         assert whole is not None
         monkeypatch.setattr(filters, "SMALL", 0)
         assert answered(shelf, filled) == whole
+
+
+@pytest.mark.parametrize(("comparisons", "turns"), [(50, 1), (51, 3)])
+def test_a_long_filter_is_parsed_and_compiled_in_turns_of_their_own(comparisons: int, turns: int) -> None:
+    text = " or ".join(f"n = {number}" for number in range(comparisons))
+    with shelf_of(NUMBERS, ROWS[:10]) as shelf, shelf.reader.snapshot() as snapshot:
+        context = Context(snapshot, METHOD, by_name=True, proof=Proof("passthrough", exact=False))
+        args = spec.args(METHOD)(db_name=b"sales", tbl_name=b"orders", filter=text.encode(), max_parts=-1)
+        found = filters.get_partitions_by_filter(context, args)
+        taken = 1
+        while isinstance(found, Unfinished):
+            taken += 1
+            try:
+                next(found.work)
+            except StopIteration as done:
+                found = done.value
+    assert taken == turns and isinstance(found, bytes)
