@@ -12,7 +12,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof
-from hms_cache_proxy.methods.readers import statistics, tables, turns
+from hms_cache_proxy.methods.readers import base, statistics, tables, turns
 from hms_cache_proxy.methods.readers.base import Body, Context, Decline, Slices, Unfinished
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.wire import spec
@@ -68,7 +68,7 @@ def test_in_slices_of_one_state(shelf: Shelf, method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_long_list_is_not_joined(shelf: Shelf, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(shelf)
-    monkeypatch.setattr(tables, "JOINED_BYTES", 100)
+    monkeypatch.setattr(base, "JOINED_BYTES", 100)
     body = begun(shelf, method, NAMES[:50])
     assert isinstance(body, Slices)
     assert names_of(method, b"".join(body.pieces)) == NAMES[:50]
@@ -128,5 +128,5 @@ def test_statistics_of_wide_rows_take_many_turns(shelf: Shelf, joined: bool, mon
     assert at_once.count(entry) == 30 and at_once.count(one(b"c150").head.prefix + b"data") == 30
     monkeypatch.setattr(turns, "TURN_NS", 0)
     if not joined:
-        monkeypatch.setattr(statistics, "JOINED_BYTES", 100)
+        monkeypatch.setattr(base, "JOINED_BYTES", 100)
     assert answered() == (at_once, 30)

@@ -28,6 +28,8 @@ from .base import (
     Unfinished,
     around,
     around_structs,
+    gathered,
+    joined,
     no_projection,
     started,
     success_i32,
@@ -160,7 +162,7 @@ def framed(
         yield
     pieces: list[bytes] = []
     context.snapshot.join_partitions(entry, names, pieces, variant)
-    return b"".join((before, *pieces, after))
+    return joined(before, pieces, after)
 
 
 def _asked(
@@ -238,9 +240,7 @@ def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFr
         return before + after
     context.ordered()
     stream = context.snapshot.iter_partitions(entry, limit=count, variant=Variant.FILTER)
-    if count <= JOINED_AT_ONCE:
-        return b"".join((before, *stream, after))
-    return Slices(around(before, stream, after))
+    return gathered(before, stream, after) if count <= JOINED_AT_ONCE else Slices(around(before, stream, after))
 
 
 def stored_values(context: Context, entry: TableEntry, name: bytes) -> list[bytes]:

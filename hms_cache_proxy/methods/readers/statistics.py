@@ -37,9 +37,8 @@ from .base import (
     Context,
     DatabaseName,
     Decline,
-    Slices,
     Unfinished,
-    around,
+    gathered,
     started,
     unless,
     utf8,
@@ -56,8 +55,6 @@ MAX_STATISTICS: Final = 200_000
 """Columns of all partitions of one request: the reply has 20 MB, and is put together in memory."""
 SLICE: Final = 50
 """Partitions that are read at once, about a millisecond if few columns have statistics."""
-JOINED_BYTES: Final = 4 << 20
-"""A longer result is sent in slices, and not kept: joining it takes a millisecond for each megabyte."""
 
 _LIST: Final = Packer("!bi")
 _MAP: Final = Packer("!bbi")
@@ -131,10 +128,7 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
                 found = _valid(snapshot, entry, reader, _found(context, snapshot, entry, some, columns, engine))
                 count += len(found)
                 parts.append(b"".join(chain.from_iterable(map(_listed, found))))
-    before = b"".join(_map_of(count))
-    if sum(map(len, parts)) > JOINED_BYTES:
-        return Slices(around(before, parts, STOP + STOP))
-    return b"".join((before, *parts, STOP, STOP))
+    return gathered(b"".join(_map_of(count)), iter(parts), STOP + STOP)
 
 
 def _listed(one: tuple[bytes, list[ColumnStatistics]]) -> tuple[bytes, ...]:
