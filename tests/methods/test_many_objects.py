@@ -12,7 +12,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof
-from hms_cache_proxy.methods.readers import base, statistics, tables, turns
+from hms_cache_proxy.methods.readers import base, portions, statistics, tables
 from hms_cache_proxy.methods.readers.base import Body, Context, Decline, Slices, Unfinished
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.wire import spec
@@ -121,12 +121,12 @@ def test_statistics_of_wide_rows_take_many_turns(shelf: Shelf, joined: bool, mon
             body, steps = ended(body)
         return b"".join(body.pieces) if isinstance(body, Slices) else body, steps
 
-    monkeypatch.setattr(turns, "TURN_NS", 10**12)
+    monkeypatch.setattr(portions, "TURN_NS", 10**12)
     at_once, steps = answered()
     assert steps == 0
     entry = one(b"c001").head.prefix + b"data"
     assert at_once.count(entry) == 30 and at_once.count(one(b"c150").head.prefix + b"data") == 30
-    monkeypatch.setattr(turns, "TURN_NS", 0)
+    monkeypatch.setattr(portions, "TURN_NS", 0)
     if not joined:
         monkeypatch.setattr(base, "JOINED_BYTES", 100)
     assert answered() == (at_once, 30)

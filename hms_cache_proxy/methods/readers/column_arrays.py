@@ -22,8 +22,8 @@ from hms_cache_proxy.cache.statistics import Gathered
 from hms_cache_proxy.store.protocol import StatisticsHead
 
 from . import statistics_data as data
+from .portions import Portions
 from .statistics_data import Value
-from .turns import Turns
 
 SLICE: Final = 1500
 """Column statistics that are read at once, 2 us each."""
@@ -200,22 +200,22 @@ class ColumnGathering:
                 rows.columns.update({name: ColumnArrays() for name in new})
             known = [name for name, row in rows.index.items() if row != NONE]
             without = [name for name, row in rows.index.items() if row == NONE]
-            turns, at = Turns(SLICE // (len(new) + ROW)), 0
+            work, at = Portions(SLICE // (len(new) + ROW)), 0
             while at < len(known):
-                for some in turns.portions(known, at):
+                for some in work.of_turn(known, at):
                     rows.add_columns(self._gathered(some, new), at, new, range(len(some)))
                     at += len(some)
                 yield
             at = 0
             while at < len(without):
-                for some in turns.portions(without, at):
+                for some in work.of_turn(without, at):
                     rows.look_again(self._gathered(some, new), some)
                     at += len(some)
                 yield
         unknown = [name for name in dict.fromkeys(names) if name not in rows.index]
-        turns, at = Turns(SLICE // (len(rows.columns) + ROW)), 0
+        work, at = Portions(SLICE // (len(rows.columns) + ROW)), 0
         while at < len(unknown):
-            for some in turns.portions(unknown, at):
+            for some in work.of_turn(unknown, at):
                 held = frozenset(name for name, column in rows.columns.items() if column is not None)
                 rows.add_partitions(self._gathered(some, held, exact=exact), some)
                 at += len(some)

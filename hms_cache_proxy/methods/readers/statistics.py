@@ -45,7 +45,7 @@ from .base import (
     wrapped_structs,
 )
 from .compliance import ListReader
-from .turns import Turns
+from .portions import Portions
 
 HIVE: Final = b"hive"
 """The engine if a request names none."""
@@ -114,7 +114,7 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
     count, parts = 0, list[bytes]()
     reader = ListReader(request.validWriteIdList if entry.transactional else None)
     opened = context.snapshot.again(entry)
-    turns, at = Turns(SLICE), 0
+    work, at = Portions(SLICE), 0
     while at < len(names):
         snapshot: CacheSnapshot | None = context.snapshot
         if at:
@@ -123,7 +123,7 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
         if snapshot is None:  # the table has changed
             raise Decline(Reason.STATISTICS)
         with snapshot if at else nullcontext():
-            for some in turns.portions(names, at):
+            for some in work.of_turn(names, at):
                 at += len(some)
                 found = _valid(snapshot, entry, reader, _found(context, snapshot, entry, some, columns, engine))
                 count += len(found)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from hms_cache_proxy.methods.readers import turns
-from hms_cache_proxy.methods.readers.turns import TURN_NS, Turns
+from hms_cache_proxy.methods.readers import portions
+from hms_cache_proxy.methods.readers.portions import TURN_NS, Portions
 
 
 @pytest.mark.parametrize("each_ns", [1, TURN_NS // 1000, TURN_NS // 40, TURN_NS // 3, 3 * TURN_NS])
 @pytest.mark.parametrize("most", [1, 50])
 def test_a_turn_ends_in_time(each_ns: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = [0]
-    monkeypatch.setattr(turns, "perf_counter_ns", lambda: now_ns[0])
-    work, items, done = Turns(most), list(range(500)), list[int]()
+    monkeypatch.setattr(portions, "perf_counter_ns", lambda: now_ns[0])
+    work, items, done = Portions(most), list(range(500)), list[int]()
     lengths = []
     while len(done) < len(items):
         began_ns = now_ns[0]
-        for some in work.portions(items, len(done)):
+        for some in work.of_turn(items, len(done)):
             assert 0 < len(some) <= most
             done += some
             now_ns[0] += each_ns * len(some)
@@ -30,12 +30,12 @@ def test_a_turn_ends_in_time(each_ns: int, most: int, monkeypatch: pytest.Monkey
 def test_a_row_that_takes_longer_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a slow one the next portion is small again, and then grows."""
     now_ns = [0]
-    monkeypatch.setattr(turns, "perf_counter_ns", lambda: now_ns[0])
-    work, items = Turns(100), list(range(300))
+    monkeypatch.setattr(portions, "perf_counter_ns", lambda: now_ns[0])
+    work, items = Portions(100), list(range(300))
     sizes = []
     at = 0
     while at < len(items):
-        for some in work.portions(items, at):
+        for some in work.of_turn(items, at):
             at += len(some)
             sizes.append(len(some))
             now_ns[0] += sum(TURN_NS if item == 150 else 1000 for item in some)
@@ -43,4 +43,4 @@ def test_a_row_that_takes_longer_than_others(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_to_do() -> None:
-    assert list(Turns(5).portions([], 0)) == []
+    assert list(Portions(5).of_turn([], 0)) == []

@@ -1,6 +1,6 @@
 """Work in turns of the loop, where it is not known before how long an item takes.
 
-Job: `Turns.portions` gives the items of one turn, a portion at a time, until the turn's time is used up. The first
+Job: `Portions.of_turn` gives the items of one turn, a portion at a time, until the turn's time is used up. The first
 portion is one item; how large the next one is depends on how long the last one took: a row of statistics may have two
 columns, or two thousand. Must not know: what the items are. Owner: the request that works.
 """
@@ -17,8 +17,8 @@ TURN_NS: Final = 2_000_000
 _Item = TypeVar("_Item")
 
 
-class Turns:
-    """The turns of one piece of work. `most`: items of one portion."""
+class Portions:
+    """The portions of one piece of work. `most`: items of one portion."""
 
     __slots__ = ("_most", "_size")
 
@@ -26,7 +26,7 @@ class Turns:
         self._most = max(1, most)
         self._size = 1
 
-    def portions(self, items: Sequence[_Item], at: int) -> Iterator[Sequence[_Item]]:
+    def of_turn(self, items: Sequence[_Item], at: int) -> Iterator[Sequence[_Item]]:
         """The items from place `at` on, as far as this turn takes them. At least one portion, if there are items."""
         until_ns = perf_counter_ns() + TURN_NS
         while at < len(items):
