@@ -76,18 +76,27 @@ def splice(header: Header, reply: bytes) -> bytes:
 
 def _get_table(header: Header, message: bytes) -> bytes | None:
     row, _ = spec.decode(spec.args("get_table"), message, header.body)
-    parts = names.split_database(row.dbname, b"")
-    if parts is None or parts[1] is None or row.tbl_name is None:
+    named = _database(row.dbname)
+    if named is None or row.tbl_name is None:
         return None
-    return _call(header, "GetTableRequest", dbName=parts[1], tblName=row.tbl_name, catName=parts[0] or None)
+    return _call(header, "GetTableRequest", tblName=row.tbl_name, **named)
 
 
 def _get_tables(header: Header, message: bytes) -> bytes | None:
     row, _ = spec.decode(spec.args("get_table_objects_by_name"), message, header.body)
-    parts = names.split_database(row.dbname, b"")
-    if parts is None or parts[1] is None or row.tbl_names is None:
+    named = _database(row.dbname)
+    if named is None or row.tbl_names is None:
         return None
-    return _call(header, "GetTablesRequest", dbName=parts[1], tblNames=row.tbl_names, catName=parts[0] or None)
+    return _call(header, "GetTablesRequest", tblNames=row.tbl_names, **named)
+
+
+def _database(raw: bytes | None) -> dict[str, bytes] | None:
+    """The fields that name the database; None if none is named. A catalog is named only if the old call named one,
+    which may be the empty one (`@#db`)."""
+    parts = names.split_database(raw)
+    if parts is None or parts[1] is None:
+        return None
+    return {"dbName": parts[1]} if parts[1] is raw else {"dbName": parts[1], "catName": parts[0]}
 
 
 def _call(header: Header, request: str, **fields: object) -> bytes:

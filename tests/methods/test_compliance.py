@@ -58,6 +58,9 @@ def test_written_without_a_write_id_or_read_without_a_list() -> None:
 @pytest.mark.parametrize(
     ("text", "accurate"),
     [
+        pytest.param(
+            b"d.t:99999:3:" + b",".join(b"%05d" % number for number in range(20_000)) + b":", BASIC, id="long"
+        ),
         (b"nonsense", BASIC),
         (LIST, b"true"),  # Hive 1's
         (LIST, b"[]"),

@@ -7,13 +7,14 @@ that of its database's plan, and clients find a column by its name. Must not kno
 A reader with a ValidWriteIdList gets an answer for a transactional table if the statistics of all named partitions are
 valid for it (compliance.py; compared with 4.2.0 only); any other request with a list is declined.
 
-Work is cut into slices of about 3 ms, each with a new snapshot; the table must be the same in all of them. Owner: the
+Work is done in turns (portions.py), each with a new snapshot; the table must be the same in all of them. Owner: the
 worker's loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from struct import Struct as Packer
 from typing import Final
@@ -29,6 +30,7 @@ from .base import Body, Context, Decline, Unfinished, started, success_struct, u
 from .column_arrays import NONE, ROW, SLICE, ColumnGathering, Memory, TableChanged
 from .compliance import ListReader
 from .extremes import Unsettled
+from .portions import Portions
 from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
 
 FEW: Final = 15_000
@@ -121,19 +123,19 @@ def _added_up(
     places = [(place, name) for name, place in _places(request).items()]
     total = _total(context)
     complete = 0
-    size = max(1, SLICE // (len(asked.names) + ROW + (CHECK if asked.reader.asks else 0)))
+    work, at = Portions(SLICE // (len(asked.names) + ROW + (CHECK if asked.reader.asks else 0))), 0
     opened = context.snapshot.again(entry)
-    for begin in range(0, len(places), size):
-        some = places[begin : begin + size]
-        if not begin:
-            complete += _added(context, context.snapshot, entry, some, asked, total)
-            continue
-        yield
-        snapshot = opened()
+    while at < len(places):
+        snapshot: CacheSnapshot | None = context.snapshot
+        if at:
+            yield
+            snapshot = opened()
         if snapshot is None:  # the table has changed
             raise Decline(Reason.STATISTICS)
-        with snapshot:
-            complete += _added(context, snapshot, entry, some, asked, total)
+        with snapshot if at else nullcontext():
+            for some in work.of_turn(places, at):
+                at += len(some)
+                complete += _added(context, snapshot, entry, some, asked, total)
     return success_struct(total.result(len(request.partNames), len(places), complete))
 
 
@@ -160,7 +162,7 @@ def _added(
     context: Context,
     snapshot: CacheSnapshot,
     entry: TableEntry,
-    some: list[tuple[int, bytes]],
+    some: Sequence[tuple[int, bytes]],
     asked: _AskedColumns,
     total: Total,
 ) -> int:

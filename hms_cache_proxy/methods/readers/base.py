@@ -14,6 +14,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from struct import Struct as Packer
 from typing import NamedTuple
 
@@ -33,6 +34,11 @@ from .key_index import KeyIndexes
 
 NAMED_AT_ONCE = 10_000
 """Names that are joined in one go (about 2 ms), and then kept; more are sent in slices."""
+
+JOINED_BYTES = 4 << 20
+"""A longer result is sent in slices, and not kept: joining it takes a millisecond for each megabyte."""
+PIECES_AT_ONCE = 400
+"""Pieces of a slice of such a result: those of a hundred partitions, or tables."""
 
 _COUNT = Packer("!i")
 STOP = b"\x00"
@@ -110,6 +116,27 @@ def around(before: bytes, slices: Iterable[bytes], after: bytes) -> Iterator[byt
     yield before
     yield from slices
     yield after
+
+
+def joined(before: bytes, pieces: list[bytes], after: bytes) -> Body:
+    """A result of these pieces. The pieces of a long one, most of which partitions share, are joined while it is
+    sent."""
+    if sum(map(len, pieces)) <= JOINED_BYTES:
+        return b"".join((before, *pieces, after))
+    slices = (b"".join(pieces[at : at + PIECES_AT_ONCE]) for at in range(0, len(pieces), PIECES_AT_ONCE))
+    return Slices(around(before, slices, after))
+
+
+def gathered(before: bytes, slices: Iterator[bytes], after: bytes) -> Body:
+    """A result of these slices: joined, unless it is long."""
+    parts: list[bytes] = []
+    size = 0
+    for part in slices:
+        parts.append(part)
+        size += len(part)
+        if size > JOINED_BYTES:
+            return Slices(around(before, chain(parts, slices), after))
+    return b"".join((before, *parts, after))
 
 
 class DatabaseName(NamedTuple):

@@ -28,7 +28,7 @@ from hms_cache_proxy.filters.tree import Node, comparisons
 from hms_cache_proxy.filters.words import END, KEYWORDS, NAMES, Word, words
 
 MAX_FILTER_BYTES = 8192
-"""Longer filters go upstream: parsing takes about 5 us for each comparison, on the worker's loop."""
+"""Longer filters go upstream: parsing takes about 15 us for each comparison, in one turn of the worker's loop."""
 MAX_DEPTH = 50
 """Nested parentheses."""
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from hms_cache_proxy.cache import typed
 from hms_cache_proxy.cache.typed import PartitionKeys
-from hms_cache_proxy.filters.tree import Compare, Node, compiled, keys_of
+from hms_cache_proxy.filters.tree import Compare, Node, comparisons, compiled, keys_of
 from hms_cache_proxy.filters.values import Predicate, Values, like, of_bytes, of_dates, of_numbers, of_pattern
 
 from . import filter_spans
@@ -90,6 +90,11 @@ class Match:
     def checked(self) -> bool:
         """May some value in the table not be of its key's type, and make the call fail?"""
         return bool(self._checks)
+
+    @property
+    def comparisons(self) -> int:
+        """How many comparisons the filter has."""
+        return sum(1 for _ in comparisons(self._node))
 
     def levels(self) -> list[KeyLevel]:
         """What the filter says of each key, up to the last one that it names. Not for a filter that is `checked`."""

@@ -30,6 +30,10 @@ Interval = tuple[Bound | None, Bound | None]
 """Lowest and highest value, both included; None: no bound."""
 
 MOST_INTERVALS = 100
+MOST_NUMBERS = 8
+"""Intervals of numbers that are looked through for each name (20 us each); more are joined with their neighbors."""
+LONGEST = 64
+"""Bytes of a bound that count: a bound has as many spans as bytes."""
 _LOWEST = ord("%")
 _WILD = re.compile("[%_]")
 _AFTER_ALL = b"\xff"
@@ -68,7 +72,7 @@ class NumberSpans:
 
     def __init__(self, key: bytes, intervals: list[Interval[int]]) -> None:
         self._begin = begin = escape(key) + b"="
-        self._intervals = intervals
+        self._intervals = _few(intervals)
         self._others = Spans([_after_prefix(begin + odd) for odd in (DEFAULT_PARTITION, b"0", b"-0")])
 
     def first(self, rest: bytes) -> bytes | None:
@@ -118,7 +122,8 @@ def under(components: Iterable[bytes], *, last: bool) -> list[NameSpan]:
 
 def between(node: Node, key: bytes, *, last: bool) -> list[NameSpan] | None:
     """The spans for a key that is compared bytewise; `last`: it is the last key."""
-    found = _intervals(node, key, _text)
+    exact_bounds = _intervals(node, key, _text)
+    found = None if exact_bounds is None else [_shortened(*interval) for interval in exact_bounds]
     if found is None or any(_unusable(bound) for interval in found for bound in interval if bound is not None):
         return None
     begin = escape(key) + b"="
@@ -173,6 +178,27 @@ def _common(a: Interval[Bound], b: Interval[Bound]) -> Interval[Bound] | None:
     highs = [high for _, high in (a, b) if high is not None]
     low, high = max(lows, default=None), min(highs, default=None)
     return None if low is not None and high is not None and low > high else (low, high)
+
+
+def _shortened(low: bytes | None, high: bytes | None) -> Interval[bytes]:
+    """An interval with short bounds that contains this one."""
+    if high is not None and len(high) > LONGEST:
+        high = high[:LONGEST] + _AFTER_ALL
+    return None if low is None else low[:LONGEST], high
+
+
+def _few(intervals: Iterable[Interval[int]]) -> list[Interval[int]]:
+    """At most MOST_NUMBERS intervals, in order, that contain these."""
+    found: list[Interval[int]] = []
+    for low, high in sorted(intervals, key=lambda one: (one[0] is not None, one[0] or 0)):
+        before = found[-1] if found else None
+        if before is not None and (before[1] is None or low is None or low <= before[1] + 1):
+            found[-1] = before[0], None if before[1] is None or high is None else max(before[1], high)
+        else:
+            found.append((low, high))
+    while len(found) > MOST_NUMBERS:
+        found = [(found[at][0], found[min(at + 1, len(found) - 1)][1]) for at in range(0, len(found), 2)]
+    return found
 
 
 def _unusable(bound: bytes) -> bool:

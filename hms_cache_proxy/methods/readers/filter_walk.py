@@ -33,12 +33,14 @@ MOVES_FIRST = 1000
 """Moves before a search uses the table's index."""
 LISTED = 1000
 """Names that are read at once where each is matched (1.5 us each, if there are few comparisons)."""
-_MATCHED = 16
+_MATCHED = 4
 """Names that are matched between two readings of the clock: a filter may have a thousand comparisons."""
 PARENTS = 100
 """Look-ups of `by_last_key` at once (0.7 us each; three count as a move)."""
 _PER_LOOK = 64
-"""Moves between two readings of the clock."""
+"""Moves between two readings of the clock; fewer if a filter has many comparisons."""
+_CHEAP = 8
+"""So many comparisons double the time of a move."""
 
 
 class NameMatcher(Protocol):
@@ -114,12 +116,13 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None, searc
     begins: list[bytes] = []  # of the previous name: up to and with each slash, while the levels hold
     values: list[bytes] = []
     name = walk.at(b"")
-    moves, look, run = 0, _PER_LOOK, _SHORT_RUN
+    per_look = max(1, _PER_LOOK // (1 + match.comparisons // _CHEAP))
+    moves, look, run = 0, per_look, _SHORT_RUN
     until_ns = perf_counter_ns() + SLICE_NS
     while name is not None and (limit is None or len(found) < limit):
         moves += 1
         if moves >= look:
-            look = moves + _PER_LOOK
+            look = moves + per_look
             if perf_counter_ns() >= until_ns:
                 search.went(moves, len(found))
                 yield

@@ -28,6 +28,8 @@ from .base import (
     Unfinished,
     around,
     around_structs,
+    gathered,
+    joined,
     no_projection,
     started,
     success_i32,
@@ -51,6 +53,8 @@ from .partition import values_of
 
 SMALL = 1000
 """A table with no more partitions is searched completely."""
+MANY = 50
+"""More comparisons than these take a turn of the loop to be parsed, one to be compiled, and one to begin to search."""
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms)."""
 JOINED_IN_TURN = 200
@@ -158,7 +162,7 @@ def framed(
         yield
     pieces: list[bytes] = []
     context.snapshot.join_partitions(entry, names, pieces, variant)
-    return b"".join((before, *pieces, after))
+    return joined(before, pieces, after)
 
 
 def _asked(
@@ -183,10 +187,15 @@ def _no_table(context: Context, database: DatabaseName, table: bytes | None) -> 
 def chosen(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
     """The names that a filter selects."""
     context.ordered()
-    context.comparable(*(each.value.encoded for each in comparisons(node)))
+    compared = [each.value.encoded for each in comparisons(node)]
+    context.comparable(*compared)
+    if len(compared) > MANY:
+        yield  # parsing took this turn
     try:
         stored = partial(stored_values, context, entry)
         match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)
+        if len(compared) > MANY:
+            yield
         if entry.partition_count <= SMALL or match.checked or entry.long_names:
             return (yield from by_looking_at_all(walk, match, limit))
         index = None if context.indexes is None else context.indexes.of(entry, context.snapshot.state(entry))
@@ -231,9 +240,7 @@ def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFr
         return before + after
     context.ordered()
     stream = context.snapshot.iter_partitions(entry, limit=count, variant=Variant.FILTER)
-    if count <= JOINED_AT_ONCE:
-        return b"".join((before, *stream, after))
-    return Slices(around(before, stream, after))
+    return gathered(before, stream, after) if count <= JOINED_AT_ONCE else Slices(around(before, stream, after))
 
 
 def stored_values(context: Context, entry: TableEntry, name: bytes) -> list[bytes]:

@@ -34,6 +34,8 @@ from .base import (
     around_strings,
     around_structs,
     as_stored,
+    gathered,
+    joined,
     listed_names,
     no_projection,
     started,
@@ -193,9 +195,7 @@ def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, w
         return before + after
     context.ordered()
     stream = context.snapshot.iter_partitions(entry, limit=count, variant=Variant.LIST)
-    if count <= JOINED_AT_ONCE:
-        return b"".join((before, *stream, after))
-    return Slices(around(before, stream, after))
+    return gathered(before, stream, after) if count <= JOINED_AT_ONCE else Slices(around(before, stream, after))
 
 
 def _by_names(
@@ -253,7 +253,8 @@ def _of_many_names(
             walk.check()
             snapshot.join_partitions(entry, some, pieces, Variant.LIST)
             yield
-        return wrapped_structs(len(found), pieces) if wrapped else success_structs(len(found), pieces)
+        before, after = around_structs(len(found), wrapped=wrapped)
+        return joined(before, pieces, after)
 
 
 def _in_order(context: Context, names: list[bytes]) -> Generator[None, None, list[bytes]]:
@@ -279,12 +280,13 @@ def _batches(names: list[bytes], size: int) -> Iterator[list[bytes]]:
     return (names[at : at + size] for at in range(0, len(names), size))
 
 
-def _joined(context: Context, entry: TableEntry, names: list[bytes], *, wrapped: bool) -> bytes:
+def _joined(context: Context, entry: TableEntry, names: list[bytes], *, wrapped: bool) -> Body:
     pieces: list[bytes] = []
     count = context.snapshot.join_partitions(entry, names, pieces) if entry.partition_keys else 0
     if count < len(names):
         context.known_absent()
-    return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
+    before, after = around_structs(count, wrapped=wrapped)
+    return joined(before, pieces, after)
 
 
 class _SomeValues(NamedTuple):

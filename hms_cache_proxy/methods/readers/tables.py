@@ -28,11 +28,10 @@ from .base import (
     Context,
     DatabaseName,
     Decline,
-    Slices,
     Unfinished,
-    around,
     around_structs,
     as_stored,
+    joined,
     started,
     success_struct,
     unless,
@@ -42,8 +41,6 @@ from .compliance import ACCURATE, ListReader, written
 
 AT_ONCE: Final = 100
 """Tables of a list that are looked up in one turn of the loop (half a millisecond)."""
-JOINED_BYTES: Final = 4 << 20
-"""A longer list is sent in slices, and not kept: joining it takes a millisecond for each megabyte."""
 
 _INSERT_ONLY: Final = b"\x00\x00\x00\x0binsert_only"  # the value of transactional_properties
 _KNOWS_INSERT_ONLY: Final = 2  # ClientCapability.INSERT_ONLY_TABLES
@@ -141,9 +138,7 @@ def _listed(
 ) -> Generator[None, None, Body]:
     bodies = yield from tables
     before, after = around_structs(len(bodies), wrapped=wrapped)
-    if sum(map(len, bodies)) <= JOINED_BYTES:
-        return b"".join((before, *bodies, after))
-    return Slices(around(before, (b"".join(bodies[at : at + AT_ONCE]) for at in range(0, len(bodies), AT_ONCE)), after))
+    return joined(before, bodies, after)
 
 
 def _tables(

@@ -4,8 +4,9 @@ the names, and further ranges do not.
 
 Job: the filter to names, names to partitions. Must not know: ages, claims. Only filters that every metastore evaluates
 alike: string keys, no LIKE, and order comparisons only between texts of one shape (digits in the same places, all else
-equal), because databases order other texts by their collations. Relayed are tables whose Table struct is not cached,
-full-ACID and insert-only tables (hms_cache_proxy/store/README.md), and requests with a limit. Owner: one per request.
+equal), because databases order other texts by their collations; no texts with a blank at their end, which MySQL takes
+for equal to those without. Relayed are tables whose Table struct is not cached, full-ACID and insert-only tables
+(hms_cache_proxy/store/README.md), and requests with a limit. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from .tables import table_key
 from .whole import Whole
 
 _DIGIT = re.compile(rb"[0-9]")
+_BLANK_AT_END = re.compile(rb" (?:/|\Z)")
+"""Of a value, alone or in a name."""
 _KEYS = ("success.partitionKeys.name", "success.partitionKeys.type", "success.parameters")
 _TRANSACTIONAL = b"transactional"
 
@@ -165,7 +168,7 @@ class ByFilter(Conversation):
     def _is_selected(self, name: bytes) -> bool:
         """Does the filter select it? Raises Unsure where databases may order its values differently."""
         values = split_name(name)
-        if values is None or list(values) != self._keys or DEFAULT_PARTITION in name:
+        if values is None or list(values) != self._keys or DEFAULT_PARTITION in name or _BLANK_AT_END.search(name):
             raise Unsure
         if any(_shape(values[key]) != shape for key, shape in self._ordered):
             raise Unsure
@@ -219,6 +222,8 @@ def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) ->
         return None
     keys = _string_keys(entry.body)
     if keys is None or not keys_of(node) <= {key.lower() for key in keys}:
+        return None
+    if any(_BLANK_AT_END.search(each.value.encoded) for each in comparisons(node)):
         return None
     try:
         return ByFilter(look, header, args, arguments, PartitionFilter(table, keys, node))
