@@ -243,6 +243,20 @@ def test_who_asked_most_and_about_what(spark: None, tmp_path: Path) -> None:
     assert [one.host for one in found.clients if one.hammers] == ["10.0.0.9"]
 
 
+def test_the_other_logs_of_a_directory(spark: None, tmp_path: Path) -> None:
+    """A slow call is in the access log and in the slow log; and every call in the audit log."""
+    log, slow = Log(), Log()
+    log.add(9, "get_table", "hive.sales.t")
+    log.add(3, "get_table", "hive.sales.t", "miss", reason="no_write_id", us=2_000_000)
+    slow.add(3, "get_table", "hive.sales.t", "miss", reason="no_write_id", us=2_000_000, metastore_us=1_900_000)
+    audit = {"time": "2026-11-22T16:00:00.000Z", "event": "call", "method": "get_table", "outcome": "hit", "reason": ""}
+    log.write(tmp_path / "access-0.jsonl")
+    slow.write(tmp_path / "slow-0.jsonl")
+    (tmp_path / "audit-0.jsonl").write_text(json.dumps(audit) + "\n")
+    overview = ask([tmp_path]).overview
+    assert (overview.lines, overview.calls, overview.reads, overview.hits) == (12, 12, 12, 9)
+
+
 def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:
     (tmp_path / "proxy.log").write_text("2026-11-22T16:00:00Z [info] worker listens\n\n")
     made = advise(tmp_path, str(tmp_path / "proxy.log"))
