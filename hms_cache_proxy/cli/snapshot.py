@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def query(asked: Asked, options: CatalogOptions, limit: int, as_json: bool, spar
     """
     text = asked.statement(options)
     with spark.session() as session:
-        found = options.catalog().views(session)(text, limit + 1)
+        found = options.catalog().views(session, partial(click.echo, err=True))(text, limit + 1)
     columns, rows = found.columns, found.rows
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:

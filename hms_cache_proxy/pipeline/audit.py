@@ -75,7 +75,7 @@ class Audit:
             store.close()
 
     def _of(self, store: SqlStore) -> AuditResult:
-        progress = self.plan.progress(store.identity)
+        progress = self.plan.progress(store.identity, str(Path(self.config.data_dir).resolve()))
         directory = self._beside_the_cache()
         try:
             for _ in range(ATTEMPTS):

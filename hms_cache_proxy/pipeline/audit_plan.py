@@ -69,8 +69,8 @@ class AuditPlan:
     sample: Sample = Sample()
     resume: bool = False
 
-    def progress(self, identity: StoreIdentity, proxy: str = "") -> AuditProgress:
-        """Raises AuditError if `out` is in use, or its audit is another one."""
+    def progress(self, identity: StoreIdentity, proxy: str) -> AuditProgress:
+        """`proxy`: its URI, or its data directory. Raises AuditError if `out` is in use, or has another audit."""
         config = self.config
         of = {
             "identity": asdict(identity),

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
+from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
@@ -60,13 +62,33 @@ DIGEST_CHARACTERS: Final = 16
 _OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
 
 
-def changed(place: Place, manifest: Manifest) -> dict[int, frozenset[bytes] | None]:
-    """By table id, the partitions of the full snapshot that increments have changed; None: all of them."""
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What of the partitions in the files of a full snapshot counts. `changed`: by table id, names that increments have
+    changed, None: all of them; `left_out`: ids of tables whose partitions the cache cannot hold: as a snapshot has only
+    some of these, none is shown."""
+
+    changed: dict[int, frozenset[bytes] | None]
+    left_out: frozenset[int]
+
+
+def partial(place: Place, manifest: Manifest) -> Partial:
+    """Of a snapshot. Raises SnapshotError."""
     found = layers.read(place, manifest)
-    return {
-        table_id: None if table.replaced or table.unfit else frozenset(table.partitions)
+    unfit = {table_id for file in manifest.of_kind(rows.PARTITIONS) for table_id in file.unfit or ()}
+    unfit -= {table_id for table_id, table in found.items() if table.replaced}
+    unfit |= {table_id for table_id, table in found.items() if table.unfit is not None}
+    names = {
+        table_id: None if table.replaced else frozenset(table.partitions)
         for table_id, table in found.items()
+        if table_id not in unfit
     }
+    return Partial(names, frozenset(unfit))
+
+
+def missing(tables: int) -> str:
+    """The line about what is left out."""
+    return f"without the partitions of {counted(tables, 'table')}, which the cache cannot hold"
 
 
 def databases(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
@@ -114,20 +136,18 @@ def tables(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def partitions(
-    uri: str, changed: dict[int, frozenset[bytes] | None], part: File | Manifest
-) -> Iterator[tuple[Any, ...]]:
+def partitions(uri: str, of: Partial, part: File | Manifest) -> Iterator[tuple[Any, ...]]:
     """The partitions in a file of the full snapshot that were not changed; or, for the manifest, those that were."""
     shown = _Shown()
     if isinstance(part, Manifest):
         for table_id, table in layers.read(Place(uri), part).items():
             for record in table.partitions.values():
-                if record is not None and table.unfit is None:
+                if record is not None and table_id not in of.left_out:
                     yield shown.row(table_id, record)
         return
     for run in rows.partitions(Place(uri).read(part)):
-        names = changed.get(run.table_id, frozenset())
-        if run.unfit is None and names is not None:
+        names = of.changed.get(run.table_id, frozenset())
+        if run.table_id not in of.left_out and run.unfit is None and names is not None:
             yield from (shown.row(run.table_id, record) for record in run.records() if record.name not in names)
 
 

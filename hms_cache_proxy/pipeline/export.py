@@ -83,9 +83,9 @@ class Export:
         if Place(self.out).names():
             raise SnapshotError(f"{self.out} is not empty: --out must name a new directory")
         place, manifest = newest(self.uri)
-        changed = decoded.changed(place, manifest)
+        of = decoded.partial(place, manifest)
         names = _names(place, manifest)
-        write = partial(_write, place.uri, self.out, names, changed)
+        write = partial(_write, place.uri, self.out, names, of)
         parts: list[tuple[str, File | Manifest]] = [
             (kind, file) for kind in decoded.COLUMNS for file in manifest.of_kind(kind)
         ]
@@ -98,7 +98,10 @@ class Export:
         for kind, count in counts.items():
             if not count:
                 _Files(self.out, kind).close()  # readers find the columns
-        self._end(place, manifest, counts)
+        left_out = sorted(".".join(names[table_id]) for table_id in of.left_out if table_id in names)
+        if left_out:
+            self.report.tell(f"{place.uri}: {decoded.missing(len(left_out))}")
+        self._end(place, manifest, counts, left_out)
         return dict(counts)
 
     def _results(
@@ -113,7 +116,7 @@ class Export:
             except BrokenProcessPool as error:
                 raise SnapshotError(f"a process of the export has ended: {error}; use fewer --jobs") from error
 
-    def _end(self, place: Place, manifest: Manifest, counts: Mapping[str, int]) -> None:
+    def _end(self, place: Place, manifest: Manifest, counts: Mapping[str, int], left_out: Sequence[str]) -> None:
         document = {
             "format": FORMAT,
             "program": __version__,
@@ -121,6 +124,7 @@ class Export:
             "snapshot": place.uri,
             "events": {"before": manifest.before, "after": manifest.after},
             "rows": counts,
+            "without_partitions": left_out,
         }
         Place(self.out).write(NAME, json.dumps(document, indent=1).encode())
 
@@ -142,20 +146,20 @@ def _write(
     uri: str,
     out: str,
     names: NamesById,
-    changed: dict[int, frozenset[bytes] | None],
+    of: decoded.Partial,
     part: tuple[str, File | Manifest],
 ) -> dict[str, int]:
     """Export one file; returns the number of rows of each kind."""
-    kind, of = part
+    kind, file = part
     files = {name: _Files(out, name) for name in SCHEMAS}
-    if isinstance(of, File) and kind == rows.DATABASES:
-        for row in decoded.databases(uri, of):
+    if isinstance(file, File) and kind == rows.DATABASES:
+        for row in decoded.databases(uri, file):
             files[kind].add(row)
-    elif isinstance(of, File) and kind == rows.TABLES:
-        for row in decoded.tables(uri, of):
+    elif isinstance(file, File) and kind == rows.TABLES:
+        for row in decoded.tables(uri, file):
             _table(files, row)
     else:
-        for row in decoded.partitions(uri, changed, of):
+        for row in decoded.partitions(uri, of, file):
             if row[0] in names:
                 _partition(files, names[row[0]], row)
     counts = {name: some.rows for name, some in files.items()}

@@ -47,6 +47,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[st
             yield f"<td{css}>{'' if value is None else escape(str(value))}</td>"
         yield "</tr>"
     yield "</table>"
+    if len(cells) > ROWS:
+        yield f"<p class='quiet'>The first {ROWS} of {len(cells):,} are shown.</p>"
 
 
 def image(title: str, png: bytes) -> str:

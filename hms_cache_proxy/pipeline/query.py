@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hms_cache_proxy.pipeline import decoded
 from hms_cache_proxy.pipeline.advise import lines
+from hms_cache_proxy.pipeline.decoded import Partial
 from hms_cache_proxy.pipeline.ready_questions import BEFORE
 from hms_cache_proxy.pipeline.session import data_frame, failures
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
-from hms_cache_proxy.snapshots.place import Place, newest
+from hms_cache_proxy.snapshots.place import newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,17 +71,20 @@ class Catalog:
     before: str = ""
     logs: Sequence[str] = ()
 
-    def views(self, spark: SparkSession) -> Callable[[str, int], QueryAnswer]:
-        """Make the views. Returns what answers a query in SQL, with at most so many rows. Both raise SnapshotError,
-        also for a query that Spark refuses."""
-        place, manifest = newest(self.uri)
-        earlier = newest(self.before) if self.before else None
+    def views(
+        self, spark: SparkSession, warn: Callable[[str], object] = lambda line: None
+    ) -> Callable[[str, int], QueryAnswer]:
+        """Make the views; `warn` is told what they lack. Returns what answers a query in SQL, with at most so many
+        rows. Both raise SnapshotError, also for a query that Spark refuses."""
+        found = {"": newest(self.uri), **({BEFORE: newest(self.before)} if self.before else {})}
         if self.logs:
             lines.read(spark, self.logs)
         with failures("query"):
-            views(spark, place.uri, manifest)
-            if earlier is not None:
-                views(spark, earlier[0].uri, earlier[1], BEFORE)
+            for prefix, (place, manifest) in found.items():
+                of = decoded.partial(place, manifest)
+                views(spark, place.uri, manifest, of, prefix)
+                if of.left_out:
+                    warn(f"{place.uri}: {decoded.missing(len(of.left_out))}")
 
         def ask(text: str, limit: int) -> QueryAnswer:
             with failures("query"):
@@ -90,12 +94,12 @@ class Catalog:
         return ask
 
 
-def views(spark: SparkSession, uri: str, manifest: Manifest, prefix: str = "") -> None:
+def views(spark: SparkSession, uri: str, manifest: Manifest, partitions: Partial, prefix: str = "") -> None:
     """Make the views; `prefix`: the beginning of their names."""
     read: dict[str, Callable[[Any], Iterator[tuple[Any, ...]]]] = {
         rows.DATABASES: partial(decoded.databases, uri),
         rows.TABLES: partial(decoded.tables, uri),
-        rows.PARTITIONS: partial(decoded.partitions, uri, decoded.changed(Place(uri), manifest)),
+        rows.PARTITIONS: partial(decoded.partitions, uri, partitions),
     }
     for kind, columns in decoded.COLUMNS.items():
         files: list[File | Manifest] = [*manifest.of_kind(kind)]

@@ -53,16 +53,17 @@ _LARGEST = """
 SELECT catalog, database, table, count(*) AS partitions FROM partitions
 GROUP BY ALL ORDER BY partitions DESC, catalog, database, table
 """
+# Anybody may write any number into a parameter: sums that are too large for one are NULL.
 _SMALL_FILES = f"""
-SELECT catalog, database, table, sum(files) AS files, sum(bytes) AS bytes,
-       CAST(sum(bytes) / sum(files) AS BIGINT) AS bytes_per_file
+SELECT catalog, database, table, try_sum(files) AS files, try_sum(bytes) AS bytes,
+       CAST(try_sum(bytes) / try_sum(files) AS BIGINT) AS bytes_per_file
 FROM (SELECT catalog, database, table, try_cast(parameters['numFiles'] AS BIGINT) AS files,
              try_cast(parameters['totalSize'] AS BIGINT) AS bytes FROM partitions
       UNION ALL
       SELECT catalog, database, name, try_cast(parameters['numFiles'] AS BIGINT),
              try_cast(parameters['totalSize'] AS BIGINT) FROM tables WHERE size(partition_keys) = 0)
 WHERE files > 0 AND bytes IS NOT NULL
-GROUP BY ALL HAVING sum(bytes) < sum(files) * {SMALL_FILE_BYTES}
+GROUP BY ALL HAVING try_sum(bytes) / try_sum(files) < {SMALL_FILE_BYTES}
 ORDER BY files DESC, catalog, database, table
 """
 _NO_STATISTICS = """

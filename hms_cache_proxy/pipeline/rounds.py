@@ -76,7 +76,7 @@ class Rounds:
             return None
         try:
             files, transactional = json.loads(self._place.document(name))
-            return Written([File(**file) for file in files], int(transactional))
+            return Written(list(map(File.of, files)), int(transactional))
         except (ValueError, TypeError) as error:
             raise SnapshotError(f"{name} is damaged: {error}") from error
 

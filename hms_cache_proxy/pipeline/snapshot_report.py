@@ -31,9 +31,10 @@ ReportSection = tuple[ReadyQuestion, QueryAnswer]
 
 def report(spark: SparkSession, catalog: Catalog) -> str:
     """The whole page. Raises SnapshotError."""
-    ask = catalog.views(spark)
+    lacking = list[str]()
+    ask = catalog.views(spark, lacking.append)
     sections = [(question, ask(question.sql, page.ROWS + 1)) for question in asked(catalog)]
-    return "\n".join(_page(catalog, sections))
+    return "\n".join(_page(catalog, sections, lacking))
 
 
 def asked(catalog: Catalog) -> list[ReadyQuestion]:
@@ -42,9 +43,10 @@ def asked(catalog: Catalog) -> list[ReadyQuestion]:
     return [question for question in QUESTIONS.values() if question.needs in there]
 
 
-def _page(catalog: Catalog, sections: Sequence[ReportSection]) -> Iterator[str]:
+def _page(catalog: Catalog, sections: Sequence[ReportSection], lacking: Sequence[str]) -> Iterator[str]:
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>hms-cache-proxy: a catalog</title>"
     yield f"<style>{page.STYLE}</style></head><body><h1>What a snapshot of the catalog says</h1>"
+    yield from (f"<p>{escape(line)}</p>" for line in lacking)
     for question, answer in sections:
         yield from _section(question, answer)
     before = f", compared with {catalog.before}" if catalog.before else ""

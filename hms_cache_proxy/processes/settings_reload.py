@@ -23,13 +23,18 @@ from hms_cache_proxy.security.principals import ShortNames
 log = structlog.get_logger()
 
 
+def forget(config: Config) -> None:
+    """At the start: what an earlier proxy on this data directory was told is no longer in force, also if this one does
+    not read its settings again."""
+    paths.changed_settings(config).unlink(missing_ok=True)
+
+
 class SettingsReload:
     """`read` reads the configuration as at the start; `config` is what it gave then."""
 
     def __init__(self, config: Config, read: Callable[[], Config]) -> None:
         self._config = config
         self._read = read
-        paths.changed_settings(config).unlink(missing_ok=True)
 
     def again(self) -> None:
         """Read the configuration again."""

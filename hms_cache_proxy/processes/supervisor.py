@@ -45,7 +45,7 @@ from hms_cache_proxy.consistency.replacement import Keeper
 from hms_cache_proxy.consistency.suspension import left_on
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import SupervisorMetrics
-from hms_cache_proxy.processes import addresses, ports
+from hms_cache_proxy.processes import addresses, ports, settings_reload
 from hms_cache_proxy.processes.children import Child
 from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.processes.settings_reload import SettingsReload
@@ -89,6 +89,7 @@ def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
     if hard:  # memory holds keys, tokens and passwords; Linux writes nothing at 1, not even to a program's pipe
         resource.setrlimit(resource.RLIMIT_CORE, (1, hard))
     with addresses.claimed(config) as directory, ports.shared(config.listen) as listener:
+        settings_reload.forget(config)
         settings = SettingsReload(config, read_again) if read_again is not None else None
         listen = Address(config.listen.host, listener.getsockname()[1])
         config = replace(config, listen=listen, workers=config.workers or usable_cores())

@@ -44,5 +44,5 @@ def examine(path: str) -> None:
     file.close()
     if damage is not None:
         log.warning("the recording is damaged: only the part before the damage is replayed", file=path, why=str(damage))
-    recorded = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(header.created_ms / 1000))
+    recorded = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(header.created_ms / 1000))
     log.info("replaying", file=path, since=recorded, results=methods.total(), methods=dict(sorted(methods.items())))

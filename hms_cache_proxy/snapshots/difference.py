@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.layers import Run
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.snapshots.reading import Reading
@@ -146,11 +147,19 @@ class _PartitionSets:
             return {}
         while key not in self._held:
             other, row = next(self._coming)
-            runs = self._runs.of(row.table_id)
-            self._held[other] = {
-                record.name: _digest(record) for run in runs if run.unfit is None for record in run.records()
-            }
+            self._held[other] = _digests(self._runs.of(row.table_id))
         return self._held.pop(key)
+
+
+def _digests(runs: Iterator[Run]) -> dict[bytes, bytes]:
+    """Of one table. None if the cache cannot hold its partitions: a snapshot has only some of these."""
+    found: dict[bytes, bytes] = {}
+    unfit = False
+    for run in runs:
+        unfit = unfit or run.unfit is not None
+        if not unfit:
+            found.update((record.name, _digest(record)) for record in run.records())
+    return {} if unfit else found
 
 
 def _digest(record: PartitionRecord) -> bytes:

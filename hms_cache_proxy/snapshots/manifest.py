@@ -9,12 +9,13 @@ the cache. A directory without a manifest is not a snapshot: its writer did not 
      "marks": {"functions": hex, "catalogs": hex, "databases": hex} or null,
      "counts": {"databases": 1, "tables": 2, "partitions": 3, "transactional_tables": 0},
      "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex},
-               {"kind": "partitions", ..., "first": 41, "last": 57}, ...]}
+               {"kind": "partitions", ..., "first": 41, "last": 57, "unfit": [43]}, ...]}
 
 `before` is the last event before the first query, `after` the last event after the last query. Objects are as of some
 event between them, so a reader follows the log from `before`, and serves nothing before it has reached `after`. If all
 queries saw one state (`exact`), the two are equal. Files of a kind are in the order of their rows. `first` and `last`
-are the table ids of the first and the last row of a file of partitions.
+are the table ids of the first and the last row of a file of partitions; `unfit` are those of tables whose partitions
+the cache cannot hold, and of which the file has only some.
 
 An increment has databases and tables of its own. Its partitions are files of the last full snapshot, with
 the names `../snapshot-.../partitions/...`, and those of kind `changes`, oldest first, of each increment since
@@ -26,7 +27,8 @@ Owner: any process; no state.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from hms_cache_proxy.cache.identity import WORDS
@@ -49,7 +51,8 @@ _WORDS: Final = {**WORDS, "exact": "of another kind of store"}
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file. `name`: relative to the manifest's directory. `first`, `last`: table ids, None if they are not known."""
+    """A file. `name`: relative to the manifest's directory. `first`, `last`: table ids, None if they are not known;
+    `unfit`: table ids, None if there are none."""
 
     kind: str
     name: str
@@ -58,6 +61,13 @@ class File:
     sha256: str
     first: int | None = None
     last: int | None = None
+    unfit: Sequence[int] | None = None
+
+    @classmethod
+    def of(cls, found: dict[str, Any]) -> File:
+        """From JSON. Raises TypeError or ValueError if it is not one."""
+        file = cls(**found)
+        return file if file.unfit is None else replace(file, unfit=list(map(int, file.unfit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +152,7 @@ class Manifest:
             marks
             and Marks(bytes.fromhex(marks["functions"]), bytes.fromhex(marks["catalogs"]), _bytes(marks["databases"])),
             dict(found["counts"]),
-            tuple(File(**file) for file in found["files"]),
+            tuple(map(File.of, found["files"])),
         )
 
     def differs(self, identity: StoreIdentity, include: tuple[str, ...], exclude: tuple[str, ...]) -> str | None:

@@ -22,6 +22,8 @@ ROWS_PER_GROUP: Final = 25_000
 FILE_BYTES: Final = 24 << 20
 """A file that has become this large is ended. Whoever reads a file reads all of it."""
 
+_UNFIT: Final = list(rows.COLUMNS[rows.PARTITIONS]).index("unfit")
+
 
 class FileWriter:
     """`stem`: the beginning of the files' names, with directories; `files`: those that are complete."""
@@ -37,6 +39,7 @@ class FileWriter:
         self._ids = _table_id(kind)
         self._first: int | None = None
         self._last: int | None = None
+        self._unfit: set[int] = set()
         self.files: list[File] = []
 
     def add(self, row: tuple[Any, ...]) -> None:
@@ -65,6 +68,7 @@ class FileWriter:
         if self._ids is not None:
             self._first = self._waiting[0][self._ids] if self._first is None else self._first
             self._last = self._waiting[-1][self._ids]
+            self._unfit.update(row[self._ids] for row in self._waiting if row[_UNFIT] is not None)
         self._waiting = []
 
     def _end_file(self) -> None:
@@ -75,9 +79,11 @@ class FileWriter:
         name = f"{self._stem}-{uuid.uuid4().hex[:12]}.parquet"
         self._place.write(name, data)
         digest = hashlib.sha256(data).hexdigest()
-        self.files.append(File(self._kind, name, self._rows, len(data), digest, self._first, self._last))
+        unfit = sorted(self._unfit) or None
+        self.files.append(File(self._kind, name, self._rows, len(data), digest, self._first, self._last, unfit))
         self._sink, self._parquet, self._rows = io.BytesIO(), None, 0
         self._first = self._last = None
+        self._unfit = set()
 
 
 def _table_id(kind: str) -> int | None:

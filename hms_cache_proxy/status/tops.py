@@ -20,7 +20,7 @@ def added_up(files: Iterable[Path]) -> dict[str, dict[str, list[dict[str, object
     for file in files:
         try:
             kinds = json.loads(file.read_text())
-        except FileNotFoundError:  # the worker has not written it yet
+        except (FileNotFoundError, ValueError):  # not written yet, or not whole after a crash of the machine
             continue
         for kind, measures in kinds.items():
             for measure, numbers in measures.items():

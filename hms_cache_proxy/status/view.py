@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -206,12 +207,7 @@ class ProxyView:
         """The other proxies, as the peers' process last told; None without `peers`."""
         if not self._config.peers:
             return None
-        try:
-            found = json.loads(paths.peers_report(self._config).read_text())
-        except FileNotFoundError:  # it has not begun yet
-            return []
-        assert isinstance(found, list)
-        return found
+        return peers_told(paths.peers_report(self._config))
 
     def _recording_facts(self) -> dict[str, object] | None:
         if self._recording is None:
@@ -259,6 +255,16 @@ class ProxyView:
         """The age of the confirmation, sleep of the machine included; None: nothing is confirmed."""
         age_ns = boottime_ns() - self._page[Slot.BEGAN_BOOT_NS]
         return age_ns // 1_000_000 if self._page[Slot.BEGAN_NS] else None
+
+
+def peers_told(report: Path) -> list[object]:
+    """What the peers' process has written; nothing until it has begun, or if a crash of the machine left half of it."""
+    try:
+        found = json.loads(report.read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    assert isinstance(found, list)
+    return found
 
 
 def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:

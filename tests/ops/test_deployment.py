@@ -18,6 +18,7 @@ from tests.ops.queries import check_names
 ROOT = Path(__file__).parents[2]
 TRY = ROOT / "docker" / "try"
 DEPLOYMENTS = [*sorted(path for path in (ROOT / "docker").iterdir() if path.is_file()), TRY / "compose.yaml"]
+UNIT = ROOT / "conf" / "systemd" / "hms-cache-proxy.service"
 MANIFESTS = sorted((ROOT / "docker").glob("kubernetes*.yaml"))
 QUERIES = [ROOT / "conf" / "prometheus-rules.yml", ROOT / "docs" / "metrics.md"]
 
@@ -96,3 +97,16 @@ def test_what_is_provisioned_to_try_it() -> None:
     (provider,) = yaml.safe_load((TRY / "grafana" / "dashboards.yaml").read_text("utf-8"))["providers"]
     mounted = dict(volume.split(":")[:2][::-1] for volume in compose["services"]["grafana"]["volumes"])
     assert list((TRY / mounted[provider["options"]["path"]]).glob("*.json"))
+
+
+def test_the_service_may_write_the_logs_of_the_documents_and_reloads() -> None:
+    """Its file system is read-only but for these directories."""
+    unit = dict(line.split("=", 1) for line in UNIT.read_text("utf-8").splitlines() if re.match(r"\w+=", line))
+    named = {
+        path
+        for document in (ROOT / "docs").rglob("*.md")
+        for path in re.findall(r'directory = "(/var/log/[^"]+)"', document.read_text("utf-8"))
+    }
+    assert unit["ProtectSystem"] == "strict" and named == {f"/var/log/{unit['LogsDirectory']}"}
+    assert unit["Environment"] == f"HMS_CACHE_PROXY_DATA_DIR=/var/lib/{unit['StateDirectory']}/data"
+    assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID" and " --config " in unit["ExecStart"]

@@ -15,6 +15,8 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.status.calls import read_totals
 from hms_cache_proxy.status.probe import UpstreamProbe
+from hms_cache_proxy.status.tops import added_up
+from hms_cache_proxy.status.view import peers_told
 from tests.server.scripted import STOP, ScriptedMetastore, string_field
 
 
@@ -116,3 +118,13 @@ def test_a_worker_replaces_files_that_are_damaged(counted: Path, tmp_path: Path,
     assert read_totals(tmp_path).by_outcome()["hit"] == 2
     count(tmp_path)
     assert read_totals(tmp_path).by_outcome()["hit"] == 4, "what is well is continued"
+
+
+@pytest.mark.parametrize("half", ["", '{"tables": {"ca', '[{"state": "le', "\0\0\0"])
+def test_reports_that_are_not_whole(tmp_path: Path, half: str) -> None:
+    """As after a crash of the machine, until the process that writes them has begun."""
+    report, whole = tmp_path / "half.json", tmp_path / "whole.json"
+    report.write_text(half)
+    whole.write_text('{"tables": {"calls": {"hive.sales.orders": 2}}}')
+    assert peers_told(report) == [] == peers_told(tmp_path / "none.json")
+    assert added_up([report, whole])["tables"]["calls"] == [{"name": "hive.sales.orders", "number": 2}]

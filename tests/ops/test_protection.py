@@ -26,6 +26,9 @@ from hive_metastore.ttypes import (  # type: ignore[import-untyped]  # generated
 )
 from thrift.Thrift import TApplicationException
 
+from hms_cache_proxy.config import Config, to_json
+from hms_cache_proxy.config.changeable import changeable
+from hms_cache_proxy.config.protection import ProtectionSection
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -263,3 +266,22 @@ def test_slow_calls_get_a_line(metastore: Proxy, tmp_path: Path) -> None:
     assert (line["method"], line["user"], line["outcome"]) == ("get_table", "etl", "relay")
     assert 2_000_000 <= line["metastore_us"] <= line["us"]
     assert all(one["us"] >= 1_500_000 for one in lines)
+
+
+@pytest.mark.parametrize("read_only", ["false", "true"])
+def test_what_was_changed_does_not_outlive_the_proxy(tmp_path: Path, read_only: str) -> None:
+    """Nor if the next one has no file of settings."""
+    earlier = Config(protection=ProtectionSection(read_only=read_only == "false"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "settings.json").write_bytes(to_json(changeable(earlier)))
+    proxy = Proxy(
+        tmp_path, "", settings={"EMBEDDED": "true", "STORE": "none", "PROTECTION_READ_ONLY": read_only}
+    ).start()
+    try:
+        with MetastoreClient(*proxy.address) as client:
+            if read_only == "true":
+                refused("read_only", objects.create_database, client, "free")
+            else:
+                objects.create_database(client, "free")
+    finally:
+        proxy.close()

@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cli.main import main
+from hms_cache_proxy.pipeline.advise import lines, questions
+from hms_cache_proxy.pipeline.advise.questions import Answers
 from hms_cache_proxy.pipeline.session import session
 from tests.pipeline import skewed_log
 from tests.pipeline.conftest import SMALL
-from tests.pipeline.skewed_log import MIB
+from tests.pipeline.skewed_log import MIB, Log
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's sockets
 
@@ -185,6 +187,74 @@ def test_a_sample_without_a_cache_and_a_list_of_tables(spark: None, tmp_path: Pa
     assert (advice["include"], advice["exclude"]) == (["d.t"], [])
     assert advice["cache_max_bytes"] == 64 * MIB, "never less"
     assert advice["never_read"] == {"known": None, "tables": []}
+
+
+def ask(logs: Sequence[Path], **settings: object) -> Answers:
+    """The answers themselves, of the session that runs, with these settings of Spark SQL."""
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    assert running is not None
+    running.catalog.clearCache()
+    before = {name: running.conf.get(f"spark.sql.{name}") for name in settings}
+    try:
+        for name, value in settings.items():
+            running.conf.set(f"spark.sql.{name}", str(value))
+        lines.read(running, [str(log) for log in logs])
+        return questions.ask(running)
+    finally:
+        for name, value in before.items():
+            running.conf.set(f"spark.sql.{name}", value)
+
+
+def test_the_answers_do_not_depend_on_how_spark_divides_the_log(spark: None, tmp_path: Path) -> None:
+    log = Log()
+    for number in range(60):  # more than are shown, and all alike
+        table, client = f"hive.sales.t{number:02}", {"client": f"10.0.1.{number}:1", "user": f"u{number % 7}"}
+        log.add(4, "get_partitions", table, bytes=300_000, **client)
+        log.add(4, "drop_table", table, "write", **client)
+        log.add(4, "get_table", table, "miss", reason="no_write_id", **client)
+    files = [tmp_path / f"access-{number}.jsonl" for number in range(6)]
+    for number, file in enumerate(files):
+        Log(lines=log.lines[number::6]).write(file)
+    divided = {"adaptive.enabled": False, "files.maxPartitionBytes": 5000}
+    one, other = ask(files, **{"shuffle.partitions": 1}), ask(files[::-1], **divided, **{"shuffle.partitions": 7})
+    for answers in (one, other):
+        answers.items.sort(key=str)
+    assert one == other
+    assert len(one.clients) == len(one.listings) == questions.SHOWN
+
+
+def test_who_asked_most_and_about_what(spark: None, tmp_path: Path) -> None:
+    """In all minutes together, not in the busiest one; and who hammers is named among many who do not."""
+    log = Log(sample=0.1)
+    for minute in range(10):
+        log.add(4, "get_table", "hive.sales.often", "miss", reason="no_write_id", minute=minute)
+        log.add(2, "get_partitions", "hive.sales.often", bytes=300_000, client="10.0.0.1:1", user="a", minute=minute)
+    log.add(9, "get_table", "hive.sales.once", "miss", reason="no_write_id", minute=3)
+    log.add(5, "get_partitions", "hive.sales.often", bytes=300_000, client="10.0.0.2:1", user="z", minute=3)
+    for number in range(questions.SHOWN + 1):
+        log.add(80, "get_table", "hive.sales.t", client=f"10.0.1.{number}:1")
+    log.add(70, "get_table", "hive.sales.t", client="10.0.0.9:1", minute=7)
+    log.write(tmp_path / "access.jsonl")
+    found = ask([tmp_path / "access.jsonl"])
+    assert [(one.most, one.objects) for one in found.relayed] == [("hive.sales.often", 2)]
+    assert [(one.host, one.user) for one in found.listings] == [("10.0.0.1", "a")]
+    assert [one.host for one in found.clients if one.hammers] == ["10.0.0.9"]
+
+
+def test_the_other_logs_of_a_directory(spark: None, tmp_path: Path) -> None:
+    """A slow call is in the access log and in the slow log; and every call in the audit log."""
+    log, slow = Log(), Log()
+    log.add(9, "get_table", "hive.sales.t")
+    log.add(3, "get_table", "hive.sales.t", "miss", reason="no_write_id", us=2_000_000)
+    slow.add(3, "get_table", "hive.sales.t", "miss", reason="no_write_id", us=2_000_000, metastore_us=1_900_000)
+    audit = {"time": "2026-11-22T16:00:00.000Z", "event": "call", "method": "get_table", "outcome": "hit", "reason": ""}
+    log.write(tmp_path / "access-0.jsonl")
+    slow.write(tmp_path / "slow-0.jsonl")
+    (tmp_path / "audit-0.jsonl").write_text(json.dumps(audit) + "\n")
+    overview = ask([tmp_path]).overview
+    assert (overview.lines, overview.calls, overview.reads, overview.hits) == (12, 12, 12, 9)
 
 
 def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:

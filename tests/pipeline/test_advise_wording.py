@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hms_cache_proxy.pipeline import page
 from hms_cache_proxy.pipeline.advise import wording
 from hms_cache_proxy.pipeline.advise.advice import MIB, Advice, advise
 from hms_cache_proxy.pipeline.advise.lines import LinesRead
@@ -46,7 +47,7 @@ def test_one_of_everything() -> None:
         " from the cache)."
     )
     assert snippet(advice).startswith("# Advice from 1 call, ")
-    assert "<p>1 line; none was ignored.</p>" in report(advice, "", {})
+    assert "<p>1 line; none was ignored.</p>" in report(advice, "", [])
 
 
 def test_several_of_everything() -> None:
@@ -58,7 +59,7 @@ def test_several_of_everything() -> None:
     assert never.startswith("1 of 3 tables was never read: a.cold. 3 calls that name several tables are not counted")
     assert "(2,000 of its 2,000 calls were not answered from the cache)" in rest[0]
     assert ": 2,000 times, up to 5.0 MiB each," in rest[1]
-    assert "<p>12 lines; " in report(advice, "", {})
+    assert "<p>12 lines; " in report(advice, "", [])
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,10 @@ def test_tables_that_were_all_read(tables: list[str], text: str) -> None:
     given = answers(*(item(f"hive.a.{name}", 10, 10, MIB) for name in tables))
     catalogue = frozenset(KnownTable("a", name) for name in tables)
     assert wording.never(advise(["log"], LinesRead(1, ()), given, catalogue, 0.9)) == text
+
+
+def test_a_table_says_what_it_leaves_out() -> None:
+    rows = [(f"t{number:02}", number) for number in range(page.ROWS + 1)]
+    shown = "".join(page.table(("table", "# calls"), rows))
+    assert "<td>t49</td>" in shown and "t50" not in shown and "The first 50 of 51 are shown." in shown
+    assert "are shown" not in "".join(page.table(("table", "# calls"), rows[:-1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -115,6 +116,8 @@ def test_resumed(
         Audit(plan, 1, SILENT).run()
     with pytest.raises(AuditError, match="differs in: sample; it cannot be resumed"):
         Audit(AuditPlan(config, plan.out, Sample(0.5), resume=True), 1, SILENT).run()
+    with pytest.raises(AuditError, match="differs in: proxy; it cannot be resumed"):
+        Audit(AuditPlan(replace(config, data_dir=str(tmp_path)), plan.out, resume=True), 1, SILENT).run()
     found = Audit(AuditPlan(config, plan.out, resume=True), 1, SILENT).run()
     assert kinds(found) == planted == rows_of(tmp_path / "out")
     assert found.compared == whole.compared

@@ -91,6 +91,28 @@ def test_sizes(answers: dict[str, Answer]) -> None:
     assert (one["table"], one["files"], one["bytes"], one["bytes_per_file"]) == ("plain", 4, 1000, 250)
 
 
+def test_sizes_that_no_files_have(spark: SparkSession) -> None:
+    """Parameters may hold any number."""
+    most = 2**63 - 1
+    sizes = [
+        ("small", 9, 99),
+        ("many", most, 7),
+        ("more", most, 7),
+        ("more", most, 7),
+        ("large", 1, most),
+        ("bad", "x", 1),
+    ]
+    partitions = [
+        ("hive", "d", table, {"numFiles": str(files), "totalSize": str(size)}) for table, files, size in sizes
+    ]
+    schema = "catalog string, database string, table string, parameters map<string, string>"
+    spark.createDataFrame(partitions, schema).createOrReplaceTempView("partitions")
+    tables = spark.sql("SELECT *, table AS name, array('p') AS partition_keys FROM partitions WHERE FALSE")
+    tables.createOrReplaceTempView("tables")
+    found = spark.sql(QUESTIONS["small-files"].sql).collect()
+    assert [(row.table, row.files, row.bytes_per_file) for row in found] == [("many", most, 0), ("small", 9, 11)]
+
+
 def test_locations(answers: dict[str, Answer]) -> None:
     (one,) = answers["same-location"].values()
     assert (one["objects"], one["examples"]) == (2, [f"{DATABASE}.drifted/ds=0", f"{DATABASE}.plain"])

@@ -6,18 +6,21 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording import writer as recording_writer
 from hms_cache_proxy.recording.file import Damage, RecordingFile
 from hms_cache_proxy.recording.format import HEADER_BYTES, Record, RecordingState, decode, encode, payload_bytes
+from hms_cache_proxy.recording.start import examine
 from hms_cache_proxy.recording.writer import Writer
 
 MIB = 1 << 20
@@ -238,3 +241,18 @@ def test_several_processes_append(tmp_path: Path) -> None:
     assert damage is None
     for number in (1, 2):
         assert [one.arguments for one in records if one.recorded_ms == number] == [b"%d" % n for n in range(400)]
+
+
+def test_what_is_logged_of_a_recording_does_not_depend_on_the_time_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert begun(tmp_path / "recording") is None
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        with capture_logs() as logged:
+            examine(str(tmp_path / "recording"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [one["since"] for one in logged] == ["1970-01-01T00:00:00Z"]

@@ -32,7 +32,7 @@ EXAMPLE_CHARACTERS: Final = 80
 _CORRUPT: Final = "not_json"
 _SCHEMA: Final = (
     "time TIMESTAMP, method STRING, object STRING, tables INT, outcome STRING, reason STRING, bytes BIGINT, us BIGINT,"
-    f" client STRING, user STRING, sample DOUBLE, {_CORRUPT} STRING"
+    f" client STRING, user STRING, sample DOUBLE, metastore_us BIGINT, {_CORRUPT} STRING"
 )
 _PARSED: Final = f"""
 SELECT file, value, line.* FROM (
@@ -43,8 +43,9 @@ SELECT file, value, line.* FROM (
 _GOOD: Final = (
     f"{_CORRUPT} IS NULL AND year(time) BETWEEN 2000 AND 2199 AND method IS NOT NULL AND"
     " outcome IN ('hit', 'miss', 'relay', 'write', 'error') AND bytes >= 0 AND us >= 0"
-    " AND coalesce(sample, 1) > 0 AND coalesce(sample, 1) <= 1"
+    " AND coalesce(sample, 1) > 0 AND coalesce(sample, 1) <= 1 AND metastore_us IS NULL"
 )
+"""Lines of the slow log, which may be in the same directory, have one more key. Their calls are in the access log."""
 _OF_GOOD: Final = {
     "minute": "date_trunc('MINUTE', time)",
     "method": "method",

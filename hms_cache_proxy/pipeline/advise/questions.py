@@ -62,11 +62,11 @@ FROM reads
 """Several DISTINCT in one statement would multiply all rows."""
 
 _OUTCOMES: Final = (
-    "SELECT outcome, sum(calls) AS calls, sum(us) / 1e6 AS seconds FROM reads GROUP BY ALL ORDER BY calls DESC"
+    "SELECT outcome, sum(calls) AS calls, sum(us) / 1e6 AS seconds FROM reads GROUP BY ALL ORDER BY calls DESC, outcome"
 )
 _TRAFFIC: Final = """
 SELECT unix_seconds(minute) DIV {slot_s} * {slot_s} AS slot, outcome, sum(calls) / {slot_s} AS per_s
-FROM reads GROUP BY ALL ORDER BY slot
+FROM reads GROUP BY ALL ORDER BY slot, outcome
 """
 _ITEMS: Final = """
 SELECT object, bool_and(of_table) AS of_table, sum(reads) AS reads, sum(served) AS served, sum(hits) AS hits,
@@ -81,35 +81,47 @@ FROM (
   FROM reads WHERE tables = 1 GROUP BY object, method)
 GROUP BY object
 """
-_RELAYED: Final = f"""
+_RELAYED: Final = """
 WITH relayed AS (
-  SELECT method, outcome, reason, sum(calls) AS calls, sum(us) / 1e6 AS seconds, count(DISTINCT object) AS objects,
-         max_by(object, calls) AS most
-  FROM reads WHERE outcome IN ('miss', 'relay') GROUP BY method, outcome, reason)
+  SELECT method, outcome, reason, sum(calls) AS calls, sum(us) / 1e6 AS seconds, count(object) AS objects,
+         max_by(object, struct(calls, object)) AS most
+  FROM (SELECT method, outcome, reason, object, sum(calls) AS calls, sum(us) AS us
+        FROM reads WHERE outcome IN ('miss', 'relay') GROUP BY ALL)
+  GROUP BY method, outcome, reason)
 SELECT relayed.*, cached.method IS NULL AS always
 FROM relayed LEFT JOIN (SELECT DISTINCT method FROM reads WHERE outcome = 'hit') AS cached
   ON relayed.method = cached.method
-ORDER BY calls DESC, relayed.method, reason LIMIT {SHOWN}
+ORDER BY calls DESC, relayed.method, outcome, reason
 """
 _CLIENTS: Final = f"""
-SELECT host, user, sum(calls) AS calls, sum(us) / 1e6 AS seconds, sum(bytes) AS bytes, max(minutely) AS busiest_minute,
-       max(repeated).calls AS repeated_a_minute, max(repeated).method AS repeated_method,
-       max(repeated).object AS repeated_object, sum(upstream) AS upstream
-FROM (
-  SELECT host, user, minute, sum(calls) AS calls, sum(calls) AS minutely, sum(us) AS us, sum(bytes) AS bytes,
-         sum(upstream) AS upstream, max(struct(calls, method, object)) AS repeated
-  FROM (SELECT host, user, minute, method, object, sum(calls) AS calls, sum(us) AS us, sum(bytes) AS bytes,
-               coalesce(sum(calls) FILTER (WHERE outcome <> 'hit'), 0) AS upstream
-        FROM reads GROUP BY ALL)
-  GROUP BY host, user, minute)
-GROUP BY host, user ORDER BY calls DESC, host, user LIMIT {SHOWN}
+WITH clients AS (
+  SELECT host, user, sum(calls) AS calls, sum(us) / 1e6 AS seconds, sum(bytes) AS bytes, max(calls) AS busiest_minute,
+         max(repeated).calls AS repeated_a_minute, max(repeated).method AS repeated_method,
+         max(repeated).object AS repeated_object, sum(upstream) AS upstream
+  FROM (
+    SELECT host, user, minute, sum(calls) AS calls, sum(us) AS us, sum(bytes) AS bytes,
+           sum(upstream) AS upstream, max(struct(calls, method, object)) AS repeated
+    FROM (SELECT host, user, minute, method, object, sum(calls) AS calls, sum(us) AS us, sum(bytes) AS bytes,
+                 coalesce(sum(calls) FILTER (WHERE outcome <> 'hit'), 0) AS upstream
+          FROM reads GROUP BY ALL)
+    GROUP BY host, user, minute)
+  GROUP BY host, user)
+SELECT * EXCEPT (place, place_repeated) FROM (
+  SELECT *, row_number() OVER (ORDER BY calls DESC, host, user) AS place,
+         row_number() OVER (ORDER BY repeated_a_minute DESC, host, user) AS place_repeated
+  FROM clients)
+WHERE place <= {SHOWN} OR (place_repeated <= {SHOWN} AND repeated_a_minute >= {REPEATED_A_MINUTE})
+ORDER BY calls DESC, host, user
 """
+"""Those with most calls, and those that repeat one most often."""
 _LISTINGS: Final = f"""
 SELECT object, method, sum(calls) AS calls, sum(bytes) AS bytes, max(largest) AS largest, sum(us) / 1e6 AS seconds,
-       max_by(host, bytes) AS host, max_by(user, bytes) AS user
-FROM reads WHERE of_table AND method IN {WHOLE_LISTINGS} AND outcome <> 'error'
+       max_by(host, struct(bytes, host, user)) AS host, max_by(user, struct(bytes, host, user)) AS user
+FROM (SELECT object, method, host, user, sum(calls) AS calls, sum(bytes) AS bytes, max(largest) AS largest,
+             sum(us) AS us
+      FROM reads WHERE of_table AND method IN {WHOLE_LISTINGS} AND outcome <> 'error' GROUP BY ALL)
 GROUP BY object, method HAVING max(largest) >= {LARGE_LISTING_BYTES} AND sum(calls) > 1
-ORDER BY bytes DESC LIMIT {SHOWN}
+ORDER BY bytes DESC, object, method LIMIT {SHOWN}
 """
 
 
