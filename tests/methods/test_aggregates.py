@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Work
-from hms_cache_proxy.methods.readers import aggregates
+from hms_cache_proxy.methods.readers import aggregates, portions
 from hms_cache_proxy.methods.readers.aggregates import ROW, SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -187,7 +187,10 @@ def sliced(world42: World, local42: Local) -> spec.Struct:
     return struct("PartitionsStatsRequest", dbName=database, tblName=b"sliced", colNames=list(EXACT), partNames=names)
 
 
-def test_several_turns_of_the_loop(world42: World, local42: Local, sliced: spec.Struct) -> None:
+def test_several_turns_of_the_loop(
+    world42: World, local42: Local, sliced: spec.Struct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "TURN_NS", 0)
     with Oracle(world42.address) as hms:
         own = hms.ask("get_aggr_stats_for", request=sliced)
     local42.session.floors = None
@@ -196,8 +199,11 @@ def test_several_turns_of_the_loop(world42: World, local42: Local, sliced: spec.
     assert own.value.success.partsFound == len(sliced.partNames)
 
 
-def test_a_table_that_changes_between_turns(world42: World, local42: Local, sliced: spec.Struct) -> None:
+def test_a_table_that_changes_between_turns(
+    world42: World, local42: Local, sliced: spec.Struct, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither what was nor what is, but a bit of both, would be the answer."""
+    monkeypatch.setattr(portions, "TURN_NS", 0)
     sliced.colNames = sliced.colNames[::-1]  # not the question that was answered above
     message = request("get_aggr_stats_for", {"request": sliced}, 1)
     header = parse_header(message)
