@@ -63,16 +63,16 @@ _OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
-    """What of the partitions in the files of a full snapshot counts. `changed`: by table id, names that increments have
-    changed, None: all of them; `left_out`: ids of tables whose partitions the cache cannot hold: as a snapshot has only
-    some of these, none is shown."""
+class ShownPartitions:
+    """Which of the partitions in the files of a full snapshot are shown. `changed`: by table id, names that increments
+    have changed, None: all of them; `left_out`: ids of tables whose partitions the cache cannot hold: as a snapshot has
+    only some of these, none is shown."""
 
     changed: dict[int, frozenset[bytes] | None]
     left_out: frozenset[int]
 
 
-def partial(place: Place, manifest: Manifest) -> Partial:
+def shown_partitions(place: Place, manifest: Manifest) -> ShownPartitions:
     """Of a snapshot. Raises SnapshotError."""
     found = layers.read(place, manifest)
     unfit = {table_id for file in manifest.of_kind(rows.PARTITIONS) for table_id in file.unfit or ()}
@@ -83,7 +83,7 @@ def partial(place: Place, manifest: Manifest) -> Partial:
         for table_id, table in found.items()
         if table_id not in unfit
     }
-    return Partial(names, frozenset(unfit))
+    return ShownPartitions(names, frozenset(unfit))
 
 
 def missing(tables: int) -> str:
@@ -136,7 +136,7 @@ def tables(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def partitions(uri: str, of: Partial, part: File | Manifest) -> Iterator[tuple[Any, ...]]:
+def partitions(uri: str, of: ShownPartitions, part: File | Manifest) -> Iterator[tuple[Any, ...]]:
     """The partitions in a file of the full snapshot that were not changed; or, for the manifest, those that were."""
     shown = _Shown()
     if isinstance(part, Manifest):

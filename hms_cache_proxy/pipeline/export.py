@@ -83,7 +83,7 @@ class Export:
         if Place(self.out).names():
             raise SnapshotError(f"{self.out} is not empty: --out must name a new directory")
         place, manifest = newest(self.uri)
-        of = decoded.partial(place, manifest)
+        of = decoded.shown_partitions(place, manifest)
         names = _names(place, manifest)
         write = partial(_write, place.uri, self.out, names, of)
         parts: list[tuple[str, File | Manifest]] = [
@@ -146,7 +146,7 @@ def _write(
     uri: str,
     out: str,
     names: NamesById,
-    of: decoded.Partial,
+    of: decoded.ShownPartitions,
     part: tuple[str, File | Manifest],
 ) -> dict[str, int]:
     """Export one file; returns the number of rows of each kind."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hms_cache_proxy.pipeline import decoded
 from hms_cache_proxy.pipeline.advise import lines
-from hms_cache_proxy.pipeline.decoded import Partial
+from hms_cache_proxy.pipeline.decoded import ShownPartitions
 from hms_cache_proxy.pipeline.ready_questions import BEFORE
 from hms_cache_proxy.pipeline.session import data_frame, failures
 from hms_cache_proxy.snapshots import rows
@@ -81,7 +81,7 @@ class Catalog:
             lines.read(spark, self.logs)
         with failures("query"):
             for prefix, (place, manifest) in found.items():
-                of = decoded.partial(place, manifest)
+                of = decoded.shown_partitions(place, manifest)
                 views(spark, place.uri, manifest, of, prefix)
                 if of.left_out:
                     warn(f"{place.uri}: {decoded.missing(len(of.left_out))}")
@@ -94,7 +94,7 @@ class Catalog:
         return ask
 
 
-def views(spark: SparkSession, uri: str, manifest: Manifest, partitions: Partial, prefix: str = "") -> None:
+def views(spark: SparkSession, uri: str, manifest: Manifest, partitions: ShownPartitions, prefix: str = "") -> None:
     """Make the views; `prefix`: the beginning of their names."""
     read: dict[str, Callable[[Any], Iterator[tuple[Any, ...]]]] = {
         rows.DATABASES: partial(decoded.databases, uri),

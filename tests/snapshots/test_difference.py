@@ -143,7 +143,7 @@ def test_a_table_whose_partitions_no_cache_can_hold(tmp_path: Path) -> None:
     assert file.unfit == [1] and newest(str(whole))[1].of_kind(rows.PARTITIONS)[0].unfit is None
     runs = list(rows.partitions(place.read(file)))
     assert [(run.table_id, run.unfit) for run in runs] == [(1, None), (1, UNFIT), (2, None)], "a batch is 10,000 rows"
-    seen = list(decoded.partitions(place.uri, decoded.partial(place, manifest), file))
+    seen = list(decoded.partitions(place.uri, decoded.shown_partitions(place, manifest), file))
     assert [one[:2] for one in seen] == [(2, record.name.decode()) for record in few]
     told = list[str]()
     assert Export(broken.as_uri(), (tmp_path / "out").as_uri(), 1, LineReport(told.append)).run()["partitions"] == 2
@@ -171,7 +171,7 @@ def test_what_increments_make_of_it(
     for change in changes:
         writer.add(change)
     increment = replace(manifest, files=(*manifest.files, *writer.close()))
-    of = decoded.partial(place, increment)
+    of = decoded.shown_partitions(place, increment)
     assert of.left_out == (frozenset([1]) if left_out else frozenset())
     parts = [*increment.of_kind(rows.PARTITIONS), increment]
     assert [one[0] for part in parts for one in decoded.partitions(place.uri, of, part)] == shown
