@@ -171,7 +171,7 @@ def misses_alone() -> None:
     """Each of many equal reads asks the metastore."""
     from hms_cache_proxy.methods.flights import Flights
 
-    swap(Flights, "of", lambda self, key, depends, versions, floors: None)
+    swap(Flights, "of", lambda self, key, depends, versions, floors, arrived_ns: None)
 
 
 @bug
