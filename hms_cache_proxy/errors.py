@@ -32,7 +32,15 @@ def one_line(error: Exception | str) -> str:
 
 
 class ProxyError(Exception):
-    """Root of all errors that this package raises on purpose."""
+    """Root of all errors that this package raises on purpose. All of them may be passed on to another process."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Exception's own way would call the class with its message alone."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[ProxyError], args: tuple[object, ...]) -> ProxyError:
+    return kind.__new__(kind, *args)
 
 
 class WireError(ProxyError):
