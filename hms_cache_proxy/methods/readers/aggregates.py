@@ -7,14 +7,13 @@ that of its database's plan, and clients find a column by its name. Must not kno
 A reader with a ValidWriteIdList gets an answer for a transactional table if the statistics of all named partitions are
 valid for it (compliance.py; compared with 4.2.0 only); any other request with a list is declined.
 
-Work is done in turns (portions.py), each with a new snapshot; the table must be the same in all of them. Owner: the
+Work is done in turns (statistics.in_turns), each with a new snapshot; the table must be the same in all of them. Owner: the
 worker's loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from struct import Struct as Packer
 from typing import Final
@@ -30,8 +29,7 @@ from .base import Body, Context, Decline, Unfinished, started, success_struct, u
 from .column_arrays import NONE, ROW, SLICE, ColumnGathering, Memory, TableChanged
 from .compliance import ListReader
 from .extremes import Unsettled
-from .portions import Portions
-from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
+from .statistics import columns_of, comparable, engine_of, in_turns, requested, tells_partitions
 
 FEW: Final = 15_000
 """Statistics and rows of one request, 30 ms. For more, columns are held in memory (column_arrays.py)."""
@@ -123,19 +121,13 @@ def _added_up(
     places = [(place, name) for name, place in _places(request).items()]
     total = _total(context)
     complete = 0
-    work, at = Portions(SLICE // (len(asked.names) + ROW + (CHECK if asked.reader.asks else 0))), 0
-    opened = context.snapshot.again(entry)
-    while at < len(places):
-        snapshot: CacheSnapshot | None = context.snapshot
-        if at:
-            yield
-            snapshot = opened()
-        if snapshot is None:  # the table has changed
-            raise Decline(Reason.STATISTICS)
-        with snapshot if at else nullcontext():
-            for some in work.of_turn(places, at):
-                at += len(some)
-                complete += _added(context, snapshot, entry, some, asked, total)
+
+    def read(snapshot: CacheSnapshot, some: Sequence[tuple[int, bytes]]) -> None:
+        nonlocal complete
+        complete += _added(context, snapshot, entry, some, asked, total)
+
+    most = SLICE // (len(asked.names) + ROW + (CHECK if asked.reader.asks else 0))
+    yield from in_turns(context, entry, places, most, read)
     return success_struct(total.result(len(request.partNames), len(places), complete))
 
 

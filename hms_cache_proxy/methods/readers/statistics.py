@@ -17,11 +17,11 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from struct import Struct as Packer
-from typing import Final
+from typing import Final, TypeVar
 
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
@@ -55,6 +55,8 @@ MAX_STATISTICS: Final = 200_000
 """Columns of all partitions of one request: the reply has 20 MB, and is put together in memory."""
 SLICE: Final = 50
 """Partitions that are read at once, about a millisecond if few columns have statistics."""
+
+_Item = TypeVar("_Item")
 
 _LIST: Final = Packer("!bi")
 _MAP: Final = Packer("!bbi")
@@ -113,22 +115,39 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
     count, parts = 0, list[bytes]()
     reader = ListReader(request.validWriteIdList if entry.transactional else None)
+
+    def read(snapshot: CacheSnapshot, some: Sequence[bytes]) -> None:
+        nonlocal count
+        found = _valid(snapshot, entry, reader, _found(context, snapshot, entry, some, columns, engine))
+        count += len(found)
+        parts.append(b"".join(chain.from_iterable(map(_listed, found))))
+
+    yield from in_turns(context, entry, names, SLICE, read)
+    return gathered(b"".join(_map_of(count)), iter(parts), STOP + STOP)
+
+
+def in_turns(
+    context: Context,
+    entry: TableEntry,
+    items: Sequence[_Item],
+    most: int,
+    read: Callable[[CacheSnapshot, Sequence[_Item]], None],
+) -> Generator[None, None, None]:
+    """Read all items, at most so many at once, in turns of the loop. Each turn but the first has a snapshot of its own;
+    declines if the table is another one in it."""
+    work, at = Portions(most), 0
     opened = context.snapshot.again(entry)
-    work, at = Portions(SLICE), 0
-    while at < len(names):
+    while at < len(items):
         snapshot: CacheSnapshot | None = context.snapshot
         if at:
             yield
             snapshot = opened()
-        if snapshot is None:  # the table has changed
+        if snapshot is None:
             raise Decline(Reason.STATISTICS)
         with snapshot if at else nullcontext():
-            for some in work.of_turn(names, at):
+            for some in work.of_turn(items, at):
                 at += len(some)
-                found = _valid(snapshot, entry, reader, _found(context, snapshot, entry, some, columns, engine))
-                count += len(found)
-                parts.append(b"".join(chain.from_iterable(map(_listed, found))))
-    return gathered(b"".join(_map_of(count)), iter(parts), STOP + STOP)
+                read(snapshot, some)
 
 
 def _listed(one: tuple[bytes, list[ColumnStatistics]]) -> tuple[bytes, ...]:
