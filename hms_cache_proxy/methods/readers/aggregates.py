@@ -7,8 +7,8 @@ that of its database's plan, and clients find a column by its name. Must not kno
 A reader with a ValidWriteIdList gets an answer for a transactional table if the statistics of all named partitions are
 valid for it (compliance.py; compared with 4.2.0 only); any other request with a list is declined.
 
-Work is done in turns (statistics.in_turns), each with a new snapshot; the table must be the same in all of them. Owner: the
-worker's loop.
+Work is done in turns (statistics.in_turns), each with a new snapshot; the table must be the same in all of them. Owner:
+the worker's loop.
 """
 
 from __future__ import annotations
