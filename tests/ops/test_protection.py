@@ -187,6 +187,8 @@ def test_a_user_with_many_calls_waits(metastore: Proxy, tmp_path: Path) -> None:
         assert "protection.calls_per_user = 1 allows" in caught.value.message
         slow.restore()
         assert first.result() == other.result()
+        # Its probes went unanswered, too: until the next one set_ugi is answered by the proxy, and opens no connection.
+        proxy.wait(lambda: proxy.metric("hms_proxy_upstream_circuit") == 0, "healthy")
 
         with RawConnection(*proxy.address) as gone:
             gone.call(encode_call("set_ugi", "etl", ["etl"]))
