@@ -77,8 +77,13 @@ _MORE: Final[Mapping[str, shapes.Rule]] = {
     "drop_schema_version": shapes.database("schemaVersion.schema.dbName"),
     "map_schema_version_to_serde": shapes.database("rqst.schemaVersion.schema.dbName"),
     "set_schema_version_state": shapes.database("rqst.schemaVersion.schema.dbName"),
+    "cm_recycle": shapes.everything(),  # it names a path
 }
 """The databases of changes whose rows do not name them, because nothing that is cached depends on them."""
+
+_GRANTS: Final = frozenset("grant_privileges revoke_privileges grant_revoke_privileges refresh_privileges".split())
+_GRANT_BYTES: Final = 1 << 16
+"""The targets of a longer grant may stand for more objects than they name (targets.whole)."""
 
 _IN_DATABASE: Final = (b"d", b"l", b"t", b"m", b"g")
 _LIMITED: Final = frozenset({MethodKind.READ, MethodKind.WRITE})
@@ -287,6 +292,9 @@ def _databases(found: Plan | None, header: Header, message: bytes, complete: boo
         yield None
         return
     named = found.named(message, header.body, complete=complete)
+    unnamed = {target.ALL, target.UNKNOWN}
+    if found.method.name in _GRANTS and not (complete and len(message) < _GRANT_BYTES):
+        unnamed.add(target.WIDE_RIGHTS)
     rule = _MORE.get(found.method.name)
     if rule is not None:
         cls = projections.projection(found.method.name, tuple(rule.paths()))
@@ -297,7 +305,7 @@ def _databases(found: Plan | None, header: Header, message: bytes, complete: boo
     for one in named:
         if one[:1] in _IN_DATABASE:
             yield one[1:].split(target.SEPARATOR)[1]
-        elif one in (target.ALL, target.UNKNOWN):
+        elif one in unnamed:
             yield None
 
 

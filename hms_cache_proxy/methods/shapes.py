@@ -252,11 +252,13 @@ class _DatabasesOf:
 
 @dataclass(frozen=True, slots=True)
 class _Each:
-    """A rule for each element of a list; its paths begin at the element. Only where `if_true` is, if it is given."""
+    """A rule for each element of a list; its paths begin at the element. Only where `if_true` is, if it is given.
+    `mixed`: the elements may be about several tables."""
 
     many: Path
     rule: Rule
     if_true: Path | None
+    mixed: bool
 
     def paths(self) -> Sequence[Path]:
         return [*(f"{self.many}.{path}" for path in self.rule.paths()), *([self.if_true] if self.if_true else [])]
@@ -439,9 +441,14 @@ def databases(pattern: Path | None = None) -> Rule:
     return _Databases(pattern)
 
 
-def each(many: Path, rule: Rule, *, if_true: Path | None = None) -> Rule:
-    """A rule for every element of a list; with `if_true`, only if this field is true."""
-    return _Each(many, rule, if_true)
+def each(many: Path, rule: Rule, *, if_true: Path | None = None, mixed: bool = False) -> Rule:
+    """A rule for every element of a list; with `if_true`, only if this field is true. `mixed`: see `is_mixed`."""
+    return _Each(many, rule, if_true, mixed)
+
+
+def is_mixed(rule: Rule) -> bool:
+    """Whether it is for a list whose elements may be about several tables, so the first does not stand for all."""
+    return isinstance(rule, _Constrained) or (isinstance(rule, _Each) and rule.mixed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _some(kind: MethodKind, names: str) -> list[Method]:
 
 
 def _constraint(name: str, rows: str) -> Method:
-    return _write(name, s.each(rows, s.table("table_db", "table_name", "catName")))
+    return _write(name, s.each(rows, s.table("table_db", "table_name", "catName"), mixed=True))
 
 
 def _granted(bag: str) -> s.Rule:
@@ -107,8 +107,8 @@ def _granted(bag: str) -> s.Rule:
 
 def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
     return (
-        s.each(rows, s.table("pktable_db", "pktable_name", "catName")),
-        s.each(rows, s.table("fktable_db", "fktable_name", "catName")),
+        s.each(rows, s.table("pktable_db", "pktable_name", "catName"), mixed=True),
+        s.each(rows, s.table("fktable_db", "fktable_name", "catName"), mixed=True),
     )
 
 
@@ -375,7 +375,7 @@ _ROWS: list[Method] = [
     _write("alter_function", s.functions()),
     _write("drop_function", s.functions()),
     # Locks
-    Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
+    Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename"), mixed=True),)),
     *_some(MethodKind.LOCK, "check_lock unlock"),
     # Transactions: their readers bring write id lists; a commit can change more than transactional tables
     Method("commit_txn", MethodKind.TRANSACTION, _COMMIT),
@@ -392,7 +392,7 @@ _ROWS: list[Method] = [
     *_some(MethodKind.TRANSACTION, "mark_cleaned mark_compacted mark_failed mark_refused set_hadoop_jobid"),
     *_some(MethodKind.TRANSACTION, "submit_for_cleanup update_compactor_state update_transaction_statistics"),
     *_some(MethodKind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
-    *_some(MethodKind.NEUTRAL, "update_compaction_metrics_data remove_compaction_metrics_data"),
+    *_some(MethodKind.TRANSACTION, "update_compaction_metrics_data remove_compaction_metrics_data"),
     # Notifications
     *_some(MethodKind.EVENTS, "get_next_notification get_current_notificationEventId get_notification_events_count"),
     _write("fire_listener_event", s.table("rqst.dbName", "rqst.tableName", "rqst.catName")),
@@ -420,7 +420,8 @@ _ROWS: list[Method] = [
     *_some(MethodKind.WRITE, "create_type drop_type"),
     # File metadata
     *_some(MethodKind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr put_file_metadata"),
-    *_some(MethodKind.NEUTRAL, "clear_file_metadata cache_file_metadata cm_recycle"),
+    *_some(MethodKind.NEUTRAL, "clear_file_metadata cache_file_metadata"),
+    _write("cm_recycle"),  # moves files
     # Names of partitions, computed
     *_some(MethodKind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec partition_name_to_vals"),
     # Workload management
@@ -438,8 +439,9 @@ _ROWS: list[Method] = [
     # Stored procedures, packages, properties, scheduled queries, metrics
     *_some(MethodKind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
     *_some(MethodKind.WRITE, "create_stored_procedure drop_stored_procedure add_package drop_package"),
-    *_some(MethodKind.NEUTRAL, "get_properties get_scheduled_query scheduled_query_poll get_runtime_stats"),
+    *_some(MethodKind.NEUTRAL, "get_properties get_scheduled_query get_runtime_stats"),
     *_some(MethodKind.WRITE, "set_properties scheduled_query_maintenance scheduled_query_progress"),
+    _write("scheduled_query_poll"),  # starts the query that it returns
     *_some(MethodKind.NEUTRAL, "get_replication_metrics"),
     *_some(MethodKind.WRITE, "add_runtime_stats add_replication_metrics"),
     # fb303

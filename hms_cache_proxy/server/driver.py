@@ -68,11 +68,10 @@ class Client(asyncio.Protocol):
         self._place: Endpoint | None = None  # the endpoint where this connection has a place, or waits for one
         self._queued: asyncio.TimerHandle | None = None
         self._turn_due = False
-        self._late = b""  # waits for its turn; nothing more is read meanwhile
+        self._late: list[bytes] = []  # waits for its turn; nothing more is read meanwhile
         self._reading_wanted = True
         self._grace: asyncio.TimerHandle | None = None
-        self._lost = False
-        self._refused = False
+        self._lost = self._refused = False
         self._looks = False  # the last request waited for a look, so the next one is likely to need one too
 
     # the client's transport
@@ -125,15 +124,17 @@ class Client(asyncio.Protocol):
             self._hub.say("client refused", limit, peer=self._peer, limit=limit)
 
     def data_received(self, data: bytes) -> None:
-        if len(data) >= LARGE_BYTES:
-            self._late = data
+        if self._late:
+            self._late.append(data)  # a SaslStream that is lost gives all that it has: nothing overtakes
+        elif len(data) >= LARGE_BYTES:
+            self._late = [data]
             self._transport.pause_reading()
             self._hub.turns.add(self.address, self._take_late)
         else:
             self._take(data)
 
     def _take_late(self) -> None:
-        data, self._late = self._late, b""
+        data, self._late = b"".join(self._late), []
         if data and not self._lost and not self._transport.is_closing():
             self._take(data)
             self._set_reading()

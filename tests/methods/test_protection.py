@@ -92,13 +92,16 @@ def in_database(name: bytes) -> Iterator[bytes]:
         yield request(rebuild, {"dbName": name, "tableName": b"t", "txnId": 1})
 
 
-def is_refused(message: bytes, settings: ProtectionSection) -> bool:
+def is_refused(message: bytes, settings: ProtectionSection, *, complete: bool = True) -> bool:
     inner = Inner()
     inner.decision = Forward("other", "write")
     decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
     header = parse_header(message)
     assert isinstance(header, Header)
-    return isinstance(decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns()), Serve)
+    decision = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns(), complete=complete)
+    while isinstance(decision, Work):
+        decision = decision.step() or decision
+    return isinstance(decision, Serve)
 
 
 VAULT = ProtectionSection(refuse_writes=("vault",))
@@ -110,16 +113,33 @@ def test_changes_of_what_is_not_cached_are_refused_too() -> None:
             assert is_refused(message, VAULT) is (name == b"Vault"), message[:60]
 
 
+def test_a_change_of_many_objects_is_refused() -> None:
+    """Whichever of them are in the database: of a request that is too large to be read whole, only the beginning is
+    known, and of one with too many objects not which they are."""
+    refs = [struct("HiveObjectRef", objectType=3, dbName=b"d%d" % n, objectName=b"t") for n in range(10_001)]
+    refs[-1].dbName = b"vault"
+    bag = struct("PrivilegeBag", privileges=[struct("HiveObjectPrivilege", hiveObject=on) for on in refs])
+    grant = request("grant_privileges", {"privileges": bag})
+    assert is_refused(grant, VAULT)
+    assert is_refused(grant[:60_000], VAULT, complete=False)
+    some = [struct("LockComponent", type=2, level=2, dbname=name, tablename=b"t") for name in (b"sales", b"vault")]
+    lock = request("lock", {"rqst": struct("LockRequest", component=some, user=b"u", hostname=b"h")})
+    assert is_refused(lock, VAULT)
+    assert is_refused(lock[:-20], VAULT, complete=False)
+
+
 OF_NO_DATABASE = frozenset(
     "create_dataconnector create_dataconnector_req alter_dataconnector alter_dataconnector_req drop_dataconnector"
     " drop_dataconnector_req create_type drop_type add_serde set_properties scheduled_query_maintenance"
-    " scheduled_query_progress add_runtime_stats add_replication_metrics create_resource_plan alter_resource_plan"
-    " drop_resource_plan create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger drop_wm_trigger"
-    " create_or_update_wm_mapping drop_wm_mapping create_or_drop_wm_trigger_to_pool_mapping seed_txn_id".split()
+    " scheduled_query_progress scheduled_query_poll add_runtime_stats add_replication_metrics create_resource_plan"
+    " alter_resource_plan drop_resource_plan create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger"
+    " alter_wm_trigger drop_wm_trigger create_or_update_wm_mapping drop_wm_mapping"
+    " create_or_drop_wm_trigger_to_pool_mapping seed_txn_id".split()
 )
 STEPS_OF_COMPACTIONS = frozenset(
     "abort_Compactions find_next_compact find_next_compact2 mark_cleaned mark_compacted mark_failed mark_refused"
-    " set_hadoop_jobid update_compactor_state update_transaction_statistics".split()
+    " set_hadoop_jobid update_compactor_state update_transaction_statistics update_compaction_metrics_data"
+    " remove_compaction_metrics_data".split()
 )
 
 
@@ -149,6 +169,15 @@ def test_a_change_that_may_be_about_any_database_is_refused() -> None:
     unreadable, unknown = drop[:-6], drop.replace(b"drop_table", b"drop_tbale")
     for message in (commit, unreadable, unknown):
         assert is_refused(message, VAULT), message[:60]
+
+
+def test_what_starts_queries_or_moves_files_is_a_change() -> None:
+    poll = request("scheduled_query_poll", {"request": struct("ScheduledQueryPollRequest", clusterNamespace=b"hive")})
+    recycle = request("cm_recycle", {"request": struct("CmRecycleRequest", dataPath=b"s3://bucket/vault", purge=True)})
+    for message in (poll, recycle):
+        assert is_refused(message, ProtectionSection(read_only=True)), message[:60]
+    assert is_refused(recycle, VAULT), "the files may be of any table"
+    assert not is_refused(poll, VAULT)
 
 
 def test_hive_reads_transactional_tables_through_a_read_only_proxy() -> None:

@@ -155,6 +155,26 @@ def test_many_privileges() -> None:
     assert set(found) == {t.ROLES, t.WIDE_RIGHTS}
 
 
+def in_lists() -> Iterator[tuple[str, dict[str, object]]]:
+    """Lists of which each element is about another table."""
+    components = [struct("LockComponent", type=2, level=2, dbname=b"d", tablename=b"t%d" % n) for n in range(9)]
+    yield "lock", {"rqst": struct("LockRequest", component=components)}
+    keys = [
+        struct("SQLForeignKey", pktable_db=b"d", pktable_name=b"t%d" % n, fktable_db=b"d", fktable_name=b"t")
+        for n in range(9)
+    ]
+    yield "add_foreign_key", {"req": struct("AddForeignKeyRequest", foreignKeyCols=keys)}
+    unique = [struct("SQLUniqueConstraint", table_db=b"d", table_name=b"t%d" % n) for n in range(9)]
+    yield "add_unique_constraint", {"req": struct("AddUniqueConstraintRequest", uniqueConstraintCols=unique)}
+
+
+@pytest.mark.parametrize(("method", "arguments"), list(in_lists()))
+def test_what_the_beginning_of_a_list_names_is_not_all(method: str, arguments: dict[str, object]) -> None:
+    message = spec.encode(spec.args(method)(**arguments))
+    assert len(set(Plan(METHODS[method]).targets(message, 0))) >= 9
+    assert Plan(METHODS[method]).targets_of_beginning(message[:-20], 0) == (t.ALL,)
+
+
 @pytest.mark.parametrize(("method", "arguments", "expected"), list(cases()))
 def test_targets(method: str, arguments: dict[str, object], expected: set[bytes]) -> None:
     assert targets_of(method, **arguments) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,13 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.security.mechanism import UNPROTECTED
 from hms_cache_proxy.server import turns
 from hms_cache_proxy.server.driver import LARGE_BYTES, Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.turns import Turns
+from hms_cache_proxy.upstream.sasl_stream import SaslStream
+from hms_cache_proxy.wire.framing import frame_header
 from tests.methods.warm import opened
 from tests.server.hubs import hub_of
 from tests.server.scripted import ScriptedMetastore
@@ -69,17 +73,25 @@ LARGE = encode_call("get_partitions_by_names", "sales", "orders", NAMES)
 SHORT = encode_call("getVersion")
 
 
-def test_a_short_request_does_not_wait_for_large_ones(
-    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of other clients. All of them have arrived when the worker looks at its sockets."""
-    monkeypatch.setattr(turns, "BUDGET_NS", 0)
-    seen: list[int] = []
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the requests that were decided on."""
+    found: list[int] = []
     decide = Dispatcher.decide
 
     def noted(self: Dispatcher, *request: Any, **how: Any) -> object:
-        seen.append(len(request[2]))
+        found.append(len(request[2]))
         return decide(self, *request, **how)
+
+    monkeypatch.setattr(Dispatcher, "decide", noted)
+    return found
+
+
+def test_a_short_request_does_not_wait_for_large_ones(
+    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[int]
+) -> None:
+    """Of other clients. All of them have arrived when the worker looks at its sockets."""
+    monkeypatch.setattr(turns, "BUDGET_NS", 0)
 
     async def all_at_once(hub: Hub) -> None:
         loop = asyncio.get_running_loop()
@@ -98,8 +110,38 @@ def test_a_short_request_does_not_wait_for_large_ones(
                         await asyncio.sleep(0)
             await hub.drain(SOON_S)
 
-    monkeypatch.setattr(Dispatcher, "decide", noted)
     with opened(tmp_path) as bench:
         asyncio.run(all_at_once(hub_of(bench, scripted)))
     assert seen.count(len(LARGE)) == 4
     assert seen.index(len(SHORT)) <= 1, "after one of them at most"
+
+
+def test_what_waits_for_its_turn_is_not_overtaken(scripted: ScriptedMetastore, tmp_path: Path, seen: list[int]) -> None:
+    """A client with SASL sends two requests and what is no frame: the connection is lost, and all that came before is
+    passed on at once."""
+    framed = b"".join(frame_header(len(message)) + message for message in (LARGE, SHORT))
+
+    async def lost(hub: Hub, threads: ThreadPoolExecutor) -> None:
+        streams: list[SaslStream] = []
+
+        def accepted() -> SaslStream:
+            streams.append(SaslStream("client", 1 << 20, threads))
+            return streams[0]
+
+        server = await asyncio.get_running_loop().create_server(accepted, "127.0.0.1", 0)
+        async with server, asyncio.timeout(SOON_S):
+            with socket.create_connection(server.sockets[0].getsockname()) as client:
+                client.sendall(b"login")
+                while not streams:
+                    await asyncio.sleep(0.01)
+                assert await streams[0].more() == b"login"
+                served = Client(hub)
+                streams[0].open(served, UNPROTECTED, b"")
+                streams[0].data_received(framed + frame_header(-1))
+                while not served.lost:
+                    await asyncio.sleep(0)
+            await hub.drain(SOON_S)
+
+    with opened(tmp_path) as bench, ThreadPoolExecutor(1) as threads:
+        asyncio.run(lost(hub_of(bench, scripted), threads))
+    assert seen in ([], [len(LARGE)], [len(LARGE), len(SHORT)])

@@ -11,7 +11,8 @@ from hms_cache_proxy.methods.decision import Forward, Serve
 from hms_cache_proxy.methods.ttl.partitions import ASKED_AT_ONCE
 from hms_cache_proxy.wire import spec
 from tests.methods.world import struct
-from tests.ttl.bench import Bench, opened, reply
+from tests.ttl.bench import Bench, call, opened, reply
+from tests.ttl.local import answering
 
 
 def kept(bench: Bench, method: str, success: object, **arguments: object) -> bool:
@@ -69,3 +70,26 @@ def test_a_filter_that_selects_too_many_partitions_is_answered_by_its_own_reply(
         assert forward.pending.answered(names) is None, "the metastore is asked the request itself"
         forward.pending.reply_done(bench.session, reply("get_partitions_by_filter", [partition(1)]), monotonic_ns())
         assert isinstance(bench.asked(bench.session, "get_partitions_by_filter", **asked), Serve)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [(([b"c0\0c1"], None), ([b"c0", b"c1"], None)), (([b"c0"], b""), ([b"c0"], None))],
+)
+def test_statistics_are_kept_for_the_columns_and_the_engine_of_a_request(
+    tmp_path: Path, earlier: tuple[list[bytes], bytes | None], later: tuple[list[bytes], bytes | None]
+) -> None:
+    """A name may have a NUL; an empty engine is none, while a request without an engine means Hive's."""
+    count = struct("ColumnStatisticsData", longStats=struct("LongColumnStatsData", numNulls=1, numDVs=5))
+    objects = [struct("ColumnStatisticsObj", colName=name, colType=b"int", statsData=count) for name in (b"c0", b"c1")]
+    described = struct("ColumnStatisticsDesc", isTblLevel=False, dbName=b"d", tableName=b"t", partName=b"p=1")
+    with answering(tmp_path) as local:
+        local.catalog.table(b"t")
+        local.catalog.add(b"t", [b"1"])
+        statistics = struct("ColumnStatistics", statsDesc=described, statsObj=objects)
+        local.catalog.call("update_partition_column_statistics", stats_obj=statistics)
+        for columns, engine in (earlier, later):
+            wanted = {"colNames": columns, "engine": engine, "partNames": [b"p=1"]}
+            request = struct("PartitionsStatsRequest", dbName=b"d", tblName=b"t", **wanted)
+            asked = call("get_partitions_statistics_req", request=request)[1]
+            assert local.ask(asked).reply == local.catalog.reply(asked)

@@ -41,8 +41,8 @@ class StatisticsOfPartitions(Conversation):
         request = args.request
         self._names: list[bytes] = list(dict.fromkeys(request.partNames))
         self._table = table
-        columns = b"\0".join(request.colNames)
-        self._of = (*table, columns, request.engine or b"")
+        engine = b"" if request.engine is None else b"=" + request.engine
+        self._of = (*table, *request.colNames, engine)
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
         self._due: list[bytes] = []
