@@ -37,6 +37,7 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
+from hms_cache_proxy.follower.announced import Announced
 from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, begun_before
@@ -138,6 +139,7 @@ class Cycle:
         self._changed_in_a_row = 0
         self._swept_s = 0.0
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
+        self._announced = Announced()
 
     @property
     def work(self) -> LoadQueue | None:
@@ -220,6 +222,7 @@ class Cycle:
             and begun.ticket <= meta.done_ticket
             and self._writer.cache_bytes <= self._settings.max_bytes
             and not self._sweeps(now_s)
+            and not self._announced.due(begun.began_s)
             and not self._looks_at_writers(now_s)
         )
 
@@ -269,6 +272,7 @@ class Cycle:
             work = self._work = self._work or LoadQueue.missing(cached, self._writer.filled())
             reading = self._reading(source, cached, work)
             reading.affected(affected)
+            reading.compare_tables(self._announced.due(begun.began_s))
             self._make_room(cached, reading, work)
             if chunk and (reading.limits.admit or not self._garbage):  # else wait until garbage is collected
                 reading.queued(chunk)
@@ -284,7 +288,7 @@ class Cycle:
             affected,
             known,
             end,
-            changed=end != position or not _empty(reading.changes),
+            changed=end != position or not reading.changes.nothing,
             more=not work.done,
             rows=LogRows(batch.rows, followed.newest_time_s, batch.results),
             reset=None,
@@ -327,6 +331,7 @@ class Cycle:
         self._verified = True
         self._distrusted = None
         self._transactions = decided.transactions
+        self._announced.stepped(read.affected.announced, reading.changes.tables, begun.began_s)
         self._fences.done(begun.ticket)
         if read.reset is not None:
             self._page[Slot.START_EVENT] = event_id
@@ -481,18 +486,3 @@ class Cycle:
         changes.chunks.clear()
         changes.not_loaded.clear()
         return changes
-
-
-def _empty(changes: Changes) -> bool:
-    return not (
-        changes.databases
-        or changes.tables
-        or changes.stubs
-        or changes.not_loaded
-        or changes.partitions
-        or changes.chunks
-        or changes.complete
-        or changes.marks
-        or changes.touched
-        or changes.write_ids
-    )
