@@ -477,6 +477,7 @@ class Cycle:
         for key, record in list(changes.tables.items()):
             if record is not None:
                 del changes.tables[key]
+                changes.write_ids.pop(record.table_id, None)
                 changes.stubs[key] = TableStub(record.table_id, record.table_type, FULL)
                 reading.evicted += 1
         if self._work is not None:
