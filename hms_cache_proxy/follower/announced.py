@@ -6,7 +6,7 @@ another transaction of the database. A step between the two reads the table as i
 Job: remember such tables until a step has read what the row told, and say which of them a step compares with the cache:
 at first every step, later one a second. Must not know: the store, the cache, clocks.
 
-What is remembered is lost when the process ends; the slow sweep then finds the change. Owner: the follower's process.
+The next process finds them in the newest rows of the log (log.py). Owner: the follower's process.
 """
 
 from __future__ import annotations
@@ -39,22 +39,25 @@ class Announced:
         every = now_s - self._looked_s >= RARELY_S
         return [key for (key, _), since_s in self._since_s.items() if every or now_s - since_s < OFTEN_S]
 
+    def seen(self, found: Mapping[TableKey, TableRecord | None]) -> None:
+        """A step has compared these tables. None: it is not in the cache, and will not be."""
+        self._since_s = {one: since_s for one, since_s in self._since_s.items() if not _made(one, found)}
+
     def stepped(self, told: Iterable[Announcement], read: Mapping[TableKey, TableRecord | None], now_s: float) -> None:
         """A step that began at `now_s` is published. `told`: what its rows announce; `read`: the tables that it has
         taken over."""
         if now_s - self._looked_s >= RARELY_S:
             self._looked_s = now_s
         known = self._since_s | dict.fromkeys(told, now_s)
-        self._since_s = {
-            one: since_s for one, since_s in known.items() if now_s - since_s < LONGEST_S and not _made(one, read)
-        }
+        self._since_s = {one: since_s for one, since_s in known.items() if now_s - since_s < LONGEST_S}
+        self.seen(read)
 
 
-def _made(announced: Announcement, read: Mapping[TableKey, TableRecord | None]) -> bool:
+def _made(announced: Announcement, found: Mapping[TableKey, TableRecord | None]) -> bool:
     key, parameters = announced
-    if key not in read:
+    if key not in found:
         return False
-    record = read[key]
+    record = found[key]
     if record is None:
         return True
     table, _ = spec.decode(spec.struct("Table"), record.body, 0)

@@ -36,11 +36,11 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
-from hms_cache_proxy.follower.affected import NOTHING, Affected
+from hms_cache_proxy.follower.affected import NOTHING, Affected, Announcement
 from hms_cache_proxy.follower.announced import Announced
 from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
-from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, begun_before
+from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, announced_before, begun_before
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
@@ -186,6 +186,7 @@ class Cycle:
                     return StepOutcome(source.event_id, changed=False, more=False, replica=True)
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
+                    self._announced.stepped(self._announced_before(source), {}, begun.began_s)
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id
                 read = self._read(source, begun, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), read.reading.read)
@@ -272,7 +273,7 @@ class Cycle:
             work = self._work = self._work or LoadQueue.missing(cached, self._writer.filled())
             reading = self._reading(source, cached, work)
             reading.affected(affected)
-            reading.compare_tables(self._announced.due(begun.began_s))
+            self._announced.seen(reading.compare_tables(self._announced.due(begun.began_s)))
             self._make_room(cached, reading, work)
             if chunk and (reading.limits.admit or not self._garbage):  # else wait until garbage is collected
                 reading.queued(chunk)
@@ -438,6 +439,10 @@ class Cycle:
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:
         """Needed for a new cache and for one that was filled from a snapshot, which do not have them."""
         return begun_before(source, event_id) if self._store.identity.ordered_log else Transactions()  # 2.3 logs none
+
+    def _announced_before(self, source: Snapshot) -> frozenset[Announcement]:
+        """What an earlier process, or the cycle before a failure, may have been looking for."""
+        return announced_before(source, source.event_id) if self._store.identity.ordered_log else frozenset()
 
     def _reading(self, source: Snapshot, cached: Inventory, work: LoadQueue) -> StepReading:
         return StepReading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.follower import step
+from hms_cache_proxy.follower.affected import Announcement
 from hms_cache_proxy.follower.events import affects
 from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset, Transactions
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, PAGE_BYTES, EventRow, Snapshot
@@ -28,6 +29,9 @@ EVENTS_PER_READ = 250
 
 LOOK_BACK_EVENTS = 5_000
 """Rows of the log before the cache's first event that are searched for transactions which are still open."""
+
+ANNOUNCED_EVENTS = 250
+"""Newest rows of the log that a new process searches for changes which may not be made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +137,14 @@ def begun_before(source: Snapshot, event_id: int) -> Transactions:
         if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
             known = known.after(affects(row)[0])
     return known
+
+
+def announced_before(source: Snapshot, event_id: int) -> frozenset[Announcement]:
+    """The changes that the last rows up to an event announce."""
+    found: set[Announcement] = set()
+    for row in paged(source.transaction_events, max(0, event_id - ANNOUNCED_EVENTS)):
+        if row.event_id > event_id:
+            break
+        if row.type == "ALTER_TABLE":
+            found |= affects(row)[0].announced
+    return frozenset(found)

@@ -150,10 +150,12 @@ class StepReading:
         """Whether the table objects of this step have reached the limit."""
         return self._held_bytes > self.limits.object_bytes
 
-    def compare_tables(self, keys: Iterable[TableKey]) -> None:
-        """Reads table objects that nothing names, and takes over those that differ from the cache."""
+    def compare_tables(self, keys: Iterable[TableKey]) -> dict[TableKey, TableRecord | None]:
+        """Reads table objects that nothing names, and takes over those that differ from the cache. Returns them; None
+        for a table that does not exist or is excluded."""
         wanted = [key for key in keys if key not in self._read]
-        for key, record in (self._source.tables_of(wanted) if wanted else {}).items():
+        found = self._source.tables_of(wanted) if wanted else {}
+        for key, record in found.items():
             entry = self._cached.table(key)
             if entry is None or entry.body is None or entry.table_id != record.table_id:
                 continue  # events about it come in this step or a later one
@@ -162,6 +164,7 @@ class StepReading:
                 self.read.add(targets.table(*key))
                 self.changes.touched.add(targets.table(*key))
                 self._table(key, record, entry, NO_NAMES, None)
+        return {key: found.get(key) if self._selection.admits(key[1], key[2]) else None for key in wanted}
 
     def marks(self) -> bool:
         """Compares the marks of objects that change without an event. False if the store has none now."""

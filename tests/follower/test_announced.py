@@ -59,6 +59,15 @@ def test_it_is_looked_for_until_it_was_read() -> None:
     assert not announced.due(rarely_s + 2 * RARELY_S)
 
 
+@pytest.mark.parametrize("found", [record(numRows=b"0"), None])
+def test_what_is_so_already_is_not_looked_for(found: TableRecord | None) -> None:
+    """Or is gone: a new process only knows what was announced."""
+    announced = Announced()
+    announced.stepped([EMPTY], {}, 100.0)
+    announced.seen({T: found})
+    assert not announced.due(100.0)
+
+
 def test_not_for_ever() -> None:
     announced = Announced()
     announced.stepped([EMPTY], {}, 100.0)
@@ -66,11 +75,13 @@ def test_not_for_ever() -> None:
     assert not announced.due(200.0 + LONGEST_S)
 
 
+@pytest.mark.parametrize("another", [False, True])
 @pytest.mark.real
 def test_a_step_between_the_row_and_the_truncation(
-    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, tmp_path: Path, name: str
+    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, tmp_path: Path, name: str, another: bool
 ) -> None:
-    """The truncation waits for a lock on the table's parameters, when its row is in the log already."""
+    """The truncation waits for a lock on the table's parameters, when its row is in the log already. `another`: the
+    next step is the first one of another process."""
     metastore, database = hms42, hms42.database
     assert database is not None
     objects.create_database(client42, name)
@@ -109,5 +120,7 @@ def test_a_step_between_the_row_and_the_truncation(
         cursor.execute("ROLLBACK")
         thread.join()
         assert cached() == before != answer()
+        if another:
+            stepped.another_cycle()
         assert f"hive.{name}.t" in stepped.step().unlogged_tables
         assert cached() == answer()
