@@ -94,6 +94,22 @@ class Changes:
     held: frozenset[Target] = frozenset()
     transactions: bytes | None = None
 
+    @property
+    def nothing(self) -> bool:
+        """Whether no object, list or version changes."""
+        return not (
+            self.databases
+            or self.tables
+            or self.stubs
+            or self.not_loaded
+            or self.partitions
+            or self.chunks
+            or self.complete
+            or self.marks
+            or self.touched
+            or self.write_ids
+        )
+
     def admitted_bytes(self) -> int:
         """About how many bytes this adds to the cache; compared with `max_bytes`."""
         return (

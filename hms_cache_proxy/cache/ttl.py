@@ -40,7 +40,7 @@ from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl_change import Bounds, TtlChange
 from hms_cache_proxy.cache.ttl_claims import FOREVER, Claim, claim_all, claim_of, end_claims, stands
 from hms_cache_proxy.cache.ttl_file import open_ttl
-from hms_cache_proxy.cache.ttl_holds import add_hold, forget_holds, is_held, keep_holds, left_holds, note_boot
+from hms_cache_proxy.cache.ttl_holds import add_hold, emptied, forget_holds, is_held, keep_holds, left_holds, note_boot
 from hms_cache_proxy.cache.ttl_layout import (
     ABSENT,
     DATABASES,
@@ -196,14 +196,14 @@ class TtlCache:
         at most for the longest time that a metastore may work on a request; everything, if it is not known."""
         left, until_ns = left_holds(path, b"holds", now_ns), now_ns + longest_ns
         if path.exists():
-            shutil.rmtree(path)
+            emptied(path)
         made = cls(path, bounds, started)
-        note_boot(path)
         if left is None:
             made.hold([ALL], until_ns, now_ns)
         elif left:
             with made._change() as change:
                 keep_holds(change.txn, made._dbs[b"holds"], left, change.next_hold(), until_ns)
+        note_boot(path)
         return made
 
     def close(self) -> None:
@@ -302,10 +302,11 @@ class TtlCache:
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
         """A write is about to be sent: invalidates its targets, and lets nothing that depends on them be published
-        before `end_hold`, nor what a load finds that begins before `until_ns`. Returns the holds."""
+        before `end_hold`, nor what a load finds that begins before `until_ns`, the longest time of a request from now.
+        Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
-            forget_holds(change.txn, self._dbs[b"holds"], now_ns)
+            forget_holds(change.txn, self._dbs[b"holds"], now_ns - max(0, until_ns - now_ns))
             return add_hold(change.txn, self._dbs[b"holds"], targets, change.next_hold(), until_ns)
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:

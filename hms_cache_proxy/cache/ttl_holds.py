@@ -11,6 +11,7 @@ start reads what was left.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -24,7 +25,7 @@ from hms_cache_proxy.cache.ttl_layout import NUMBER
 from hms_cache_proxy.errors import CacheError
 
 HOLDS: Final = 1000
-"""Beyond this number, holds whose time is over are deleted with each write."""
+"""Beyond this number, holds that no load needs any more are deleted with each write."""
 _HASH_BYTES: Final = 16
 _BOOT: Final = "boot"
 """The file with the machine's boot id."""
@@ -38,14 +39,15 @@ def add_hold(txn: Any, holds: Any, targets: Sequence[Target], number: int, until
     return keys
 
 
-def forget_holds(txn: Any, holds: Any, now_ns: int) -> None:
-    """If there are many, deletes those whose time is over: their writes never reported an end."""
+def forget_holds(txn: Any, holds: Any, before_ns: int) -> None:
+    """If there are many, deletes those whose time was over at `before_ns`: their writes never reported an end, and all
+    loads that began in their time have ended."""
     if txn.stat(holds)["entries"] < HOLDS:
         return
     with txn.cursor(holds) as cursor:
         there = cursor.first()
         while there:
-            over = NUMBER.unpack(cursor.value())[0] <= now_ns
+            over = NUMBER.unpack(cursor.value())[0] <= before_ns
             there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
 
 
@@ -93,8 +95,19 @@ def keep_holds(txn: Any, holds: Any, left: Mapping[bytes, int], number: int, unt
         txn.put(target + NUMBER.pack(number), NUMBER.pack(min(held_ns, until_ns)), db=holds)
 
 
+def emptied(path: Path) -> None:
+    """Deletes what is at this path, but not the directory itself: without a boot id in it, it is not known what is held
+    until `note_boot`, however often a start is interrupted."""
+    (path / _BOOT).unlink(missing_ok=True)
+    for file in path.iterdir():
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
 def note_boot(path: Path) -> None:
-    """The environment at this path is of this run of the machine. Raises CacheError."""
+    """The environment at this path is of this run of the machine, and has all that is held. Raises CacheError."""
     with translated(path):
         (path / _BOOT).write_text(boot_id(), encoding="ascii")
 

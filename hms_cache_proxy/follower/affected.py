@@ -22,6 +22,8 @@ are read whole, in chunks, until KEPT_NAMED are left: to find them, all tables a
 KEPT_NAMED: Final = 75_000
 PartitionNames: TypeAlias = frozenset[bytes] | None
 """The named partitions of a table; None: all of them."""
+Announcement: TypeAlias = tuple[TableKey, frozenset[tuple[bytes, bytes]]]
+"""A table, and all parameters that it is about to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Affected:
     name. `written`: (table, write id) of changes under a write id; UNKNOWN_WRITE if the event may have one but does not
     tell it. `dropped`: tables that were dropped; `constrained`: tables that got constraints; `constraint_names`: names
     of dropped constraints, b"" if not known. `called`: those of `partitions` whose names come from a client, which may
-    spell them differently from the metastore.
+    spell them differently from the metastore. `announced`: changes that may be made after their row was logged.
     """
 
     tables: frozenset[TableKey] = frozenset()
@@ -56,6 +58,7 @@ class Affected:
     constrained: frozenset[TableKey] = frozenset()
     constraint_names: frozenset[bytes] = frozenset()
     called: frozenset[tuple[TableKey, bytes]] = frozenset()
+    announced: frozenset[Announcement] = frozenset()
 
     @property
     def nothing(self) -> bool:
@@ -148,6 +151,6 @@ class Gathering:
 
 _SETS: Final = (
     *("tables", "databases", "lists", "reload", "targets", "write_ids", "ended"),
-    *("written", "dropped", "constrained", "constraint_names", "called"),
+    *("written", "dropped", "constrained", "constraint_names", "called", "announced"),
 )
 """Fields of Affected that are sets."""

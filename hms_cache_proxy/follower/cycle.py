@@ -36,10 +36,11 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
-from hms_cache_proxy.follower.affected import NOTHING, Affected
+from hms_cache_proxy.follower.affected import NOTHING, Affected, Announcement
+from hms_cache_proxy.follower.announced import Announced
 from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
-from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, begun_before
+from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, announced_before, begun_before
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
@@ -138,6 +139,7 @@ class Cycle:
         self._changed_in_a_row = 0
         self._swept_s = 0.0
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
+        self._announced = Announced()
 
     @property
     def work(self) -> LoadQueue | None:
@@ -184,6 +186,7 @@ class Cycle:
                     return StepOutcome(source.event_id, changed=False, more=False, replica=True)
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
+                    self._announced.stepped(self._announced_before(source), {}, begun.began_s)
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id
                 read = self._read(source, begun, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), read.reading.read)
@@ -220,6 +223,7 @@ class Cycle:
             and begun.ticket <= meta.done_ticket
             and self._writer.cache_bytes <= self._settings.max_bytes
             and not self._sweeps(now_s)
+            and not self._announced.due(begun.began_s)
             and not self._looks_at_writers(now_s)
         )
 
@@ -269,6 +273,7 @@ class Cycle:
             work = self._work = self._work or LoadQueue.missing(cached, self._writer.filled())
             reading = self._reading(source, cached, work)
             reading.affected(affected)
+            self._announced.seen(reading.compare_tables(self._announced.due(begun.began_s)))
             self._make_room(cached, reading, work)
             if chunk and (reading.limits.admit or not self._garbage):  # else wait until garbage is collected
                 reading.queued(chunk)
@@ -284,7 +289,7 @@ class Cycle:
             affected,
             known,
             end,
-            changed=end != position or not _empty(reading.changes),
+            changed=end != position or not reading.changes.nothing,
             more=not work.done,
             rows=LogRows(batch.rows, followed.newest_time_s, batch.results),
             reset=None,
@@ -327,6 +332,7 @@ class Cycle:
         self._verified = True
         self._distrusted = None
         self._transactions = decided.transactions
+        self._announced.stepped(read.affected.announced, reading.changes.tables, begun.began_s)
         self._fences.done(begun.ticket)
         if read.reset is not None:
             self._page[Slot.START_EVENT] = event_id
@@ -434,6 +440,10 @@ class Cycle:
         """Needed for a new cache and for one that was filled from a snapshot, which do not have them."""
         return begun_before(source, event_id) if self._store.identity.ordered_log else Transactions()  # 2.3 logs none
 
+    def _announced_before(self, source: Snapshot) -> frozenset[Announcement]:
+        """What an earlier process, or the cycle before a failure, may have been looking for."""
+        return announced_before(source, source.event_id) if self._store.identity.ordered_log else frozenset()
+
     def _reading(self, source: Snapshot, cached: Inventory, work: LoadQueue) -> StepReading:
         return StepReading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
 
@@ -472,6 +482,7 @@ class Cycle:
         for key, record in list(changes.tables.items()):
             if record is not None:
                 del changes.tables[key]
+                changes.write_ids.pop(record.table_id, None)
                 changes.stubs[key] = TableStub(record.table_id, record.table_type, FULL)
                 reading.evicted += 1
         if self._work is not None:
@@ -481,18 +492,3 @@ class Cycle:
         changes.chunks.clear()
         changes.not_loaded.clear()
         return changes
-
-
-def _empty(changes: Changes) -> bool:
-    return not (
-        changes.databases
-        or changes.tables
-        or changes.stubs
-        or changes.not_loaded
-        or changes.partitions
-        or changes.chunks
-        or changes.complete
-        or changes.marks
-        or changes.touched
-        or changes.write_ids
-    )

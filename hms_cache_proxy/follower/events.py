@@ -24,7 +24,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG, write_name
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.follower import messages
-from hms_cache_proxy.follower.affected import NOTHING, UNKNOWN_WRITE, Affected, PartitionNames
+from hms_cache_proxy.follower.affected import NOTHING, UNKNOWN_WRITE, Affected, Announcement, PartitionNames
 from hms_cache_proxy.follower.messages import Json
 from hms_cache_proxy.store.protocol import DatabaseKey, EventRow, TableKey
 
@@ -218,10 +218,19 @@ def _alter_table(row: EventRow, message: Json) -> Affected:
     keys = frozenset({old, new, _row_table(row)})
     touched = frozenset(targets.table(*key) for key in keys)
     if len(keys) == 1 and _row_shape(before) == _row_shape(after):
-        return Affected(tables=keys, targets=touched)
+        return Affected(tables=keys, targets=touched, announced=_announced(new, after, message))
     lists = frozenset(targets.tables(*key[:2]) for key in keys)
     renamed = ((old, new),) if old != new else ()
     return Affected(tables=keys, partitions=dict.fromkeys(keys), targets=touched | lists, renamed=renamed)
+
+
+def _announced(key: TableKey, after: Json, message: Json) -> frozenset[Announcement]:
+    """A truncation may be made after its row was logged (announced.py)."""
+    if message.get("isTruncateOp") != "true":
+        return frozenset()
+    pairs = messages.map_field(after, _TABLE_PARAMETERS).items()
+    found = frozenset((messages.encoded(name, "name"), messages.encoded(value, "value")) for name, value in pairs)
+    return frozenset({(key, found)})
 
 
 def _object_name(row: EventRow, table: Json) -> TableKey:

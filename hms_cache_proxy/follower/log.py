@@ -13,21 +13,25 @@ Owner: the follower's process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.follower import step
+from hms_cache_proxy.follower.affected import Announcement
 from hms_cache_proxy.follower.events import affects
 from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset, Transactions
-from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, EventRow, Snapshot
+from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, PAGE_BYTES, EventRow, Snapshot
 
 EVENTS_PER_READ = 250
-"""Log rows in one page: a message can have megabytes, a backlog a million rows."""
+"""Log rows in one page: a backlog can have a million rows."""
 
 
 LOOK_BACK_EVENTS = 5_000
 """Rows of the log before the cache's first event that are searched for transactions which are still open."""
+
+ANNOUNCED_EVENTS = 250
+"""Newest rows of the log that a new process searches for changes which may not be made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,15 @@ def paged(read: Callable[[int, int], list[EventRow]], after: int) -> Iterator[Ev
     while True:
         page = read(after, EVENTS_PER_READ)
         yield from page
-        if len(page) < EVENTS_PER_READ:
+        if is_last(page, EVENTS_PER_READ):
             return
         after = page[-1].event_id
+
+
+def is_last(page: Sequence[EventRow], limit: int) -> bool:
+    """Whether nothing follows a page of at most `limit` rows. A shorter one may also have been cut off for its bytes; a
+    character has up to four."""
+    return len(page) < limit and sum(len(row.message or "") for row in page) < PAGE_BYTES // 4
 
 
 def begun_before(source: Snapshot, event_id: int) -> Transactions:
@@ -127,3 +137,14 @@ def begun_before(source: Snapshot, event_id: int) -> Transactions:
         if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
             known = known.after(affects(row)[0])
     return known
+
+
+def announced_before(source: Snapshot, event_id: int) -> frozenset[Announcement]:
+    """The changes that the last rows up to an event announce."""
+    found: set[Announcement] = set()
+    for row in paged(source.transaction_events, max(0, event_id - ANNOUNCED_EVENTS)):
+        if row.event_id > event_id:
+            break
+        if row.type == "ALTER_TABLE":
+            found |= affects(row)[0].announced
+    return frozenset(found)

@@ -150,10 +150,12 @@ class StepReading:
         """Whether the table objects of this step have reached the limit."""
         return self._held_bytes > self.limits.object_bytes
 
-    def compare_tables(self, keys: Iterable[TableKey]) -> None:
-        """Reads table objects that nothing names, and takes over those that differ from the cache."""
+    def compare_tables(self, keys: Iterable[TableKey]) -> dict[TableKey, TableRecord | None]:
+        """Reads table objects that nothing names, and takes over those that differ from the cache. Returns them; None
+        for a table that does not exist or is excluded."""
         wanted = [key for key in keys if key not in self._read]
-        for key, record in (self._source.tables_of(wanted) if wanted else {}).items():
+        found = self._source.tables_of(wanted) if wanted else {}
+        for key, record in found.items():
             entry = self._cached.table(key)
             if entry is None or entry.body is None or entry.table_id != record.table_id:
                 continue  # events about it come in this step or a later one
@@ -162,6 +164,7 @@ class StepReading:
                 self.read.add(targets.table(*key))
                 self.changes.touched.add(targets.table(*key))
                 self._table(key, record, entry, NO_NAMES, None)
+        return {key: found.get(key) if self._selection.admits(key[1], key[2]) else None for key in wanted}
 
     def marks(self) -> bool:
         """Compares the marks of objects that change without an event. False if the store has none now."""
@@ -177,16 +180,28 @@ class StepReading:
         return found is not None
 
     def compare_databases(self, keys: Iterable[DatabaseKey]) -> int:
-        """Reads databases that nothing names, and takes over those that differ from the cache; returns their number."""
+        """Reads databases that nothing names, takes over those that differ from the cache, and drops those that are
+        gone (Hive 4 logs no drop of a REMOTE one); returns their number."""
         before = len(self.unlogged)
         wanted = sorted(set(keys) - self.changes.databases.keys())
-        for key, record in (self._source.databases(wanted) if wanted else {}).items():
-            entry = self._cached.database(key)
-            if entry is not None and (entry.body, entry.remote) != (record.body, record.remote):
-                self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
-                self.read.add(targets.database(*key))
-                self.changes.databases[key] = record
+        found = self._source.databases(wanted) if wanted else {}
+        for key in wanted:
+            entry, record = self._cached.database(key), found.get(key)
+            if entry is None or (record and (entry.body, entry.remote) == (record.body, record.remote)):
+                continue
+            self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
+            self.read.add(targets.database(*key))
+            self.changes.databases[key] = record
+            if record is None:
+                self._gone(key)
         return len(self.unlogged) - before
+
+    def _gone(self, database: DatabaseKey) -> None:
+        """No event names this database, which no longer exists: nor what it had, some of which may be evicted now."""
+        self._work.discard_database(database)
+        self.read.add(targets.databases(database[0]))
+        for key in [key for key in self.changes.stubs if key[:2] == database]:
+            del self.changes.stubs[key]
 
     def _differ(self, record: TableRecord, entry: TableEntry) -> bool:
         if record.statistics != self._cached.statistics(entry):

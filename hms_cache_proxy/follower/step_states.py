@@ -38,6 +38,11 @@ class StepBegun:
     expected: int
     """The event id that the log must have reached by now."""
 
+    @property
+    def began_s(self) -> float:
+        """The same as `began_ns`."""
+        return self.began_ns / 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class LogRows:

@@ -5,7 +5,7 @@ store, the log, the cache's layout.
 
 What Hive 4.2 changes without a row in its log: in a Table, truncate_table without partitions (COLUMN_STATS_ACCURATE),
 the key-value commit of a transaction, and the sources of a materialized view; in a Database, description, location and
-managed location; in a Partition, nothing.
+managed location; the drop of a REMOTE database. Partitions are not looked at (docs/consistency.md).
 
 Owner: the follower's process.
 """

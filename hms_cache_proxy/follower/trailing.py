@@ -36,7 +36,7 @@ from typing import Final
 
 from hms_cache_proxy.follower.affected import Gathering
 from hms_cache_proxy.follower.events import EventResult, affects
-from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
+from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed, is_last
 from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
@@ -218,10 +218,13 @@ def _pages(source: Snapshot, after: int) -> Iterator[EventRow]:
     while True:
         page = source.events(after, size)
         yield from page
-        if len(page) < size:
+        if is_last(page, size):
             return
-        if page[-1].event_id - 1 > after:
-            after = page[-1].event_id - 1
+        last = page[-1].event_id
+        if len(page) < size:  # cut off for its bytes, after all rows of its last id
+            after = last
+        elif last - 1 > after:
+            after = last - 1
         else:
             size *= 2  # the page has a single id
 

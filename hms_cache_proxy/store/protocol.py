@@ -39,6 +39,9 @@ UNKNOWN_ID = 0
 OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN", "ALTER_TABLE"))
 """Types of events that show which tables open transactions write, and the current names of these."""
 
+PAGE_BYTES = 16 << 20
+"""A page of the log is cut off where its messages have so many bytes: one message can have hundreds of megabytes."""
+
 SKEWED = "a partition with skewed values: Hive 3.1 does not say the same of it in all lists"
 """The text of an Unfit."""
 
@@ -317,7 +320,8 @@ class Snapshot(Protocol):
         ...
 
     def events(self, after: int, limit: int) -> list[EventRow]:
-        """At most `limit` rows with an id above `after`, ascending."""
+        """At most `limit` rows with an id above `after`, ascending. A database returns fewer if those have PAGE_BYTES,
+        but all rows of the last id among them."""
         ...
 
     def transaction_events(self, after: int, limit: int) -> list[EventRow]:

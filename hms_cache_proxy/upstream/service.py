@@ -22,8 +22,10 @@ from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.upstream.sasl_client import ThriftSocket, opened_socket
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
+    DEFAULT_LIMITS,
     ApplicationError,
     Header,
+    MessageLimits,
     MessageType,
     message_header,
     parse_exception,
@@ -32,6 +34,8 @@ from hms_cache_proxy.wire.message import (
 from hms_cache_proxy.wire.scan import MessageScanner
 
 _READ_BYTES = 1 << 16
+_LIMITS = MessageLimits(string_bytes=DEFAULT_LIMITS.message_bytes)
+"""The message of one event can have hundreds of megabytes (follower/messages.py)."""
 
 Decoded = TypeVar("Decoded")
 
@@ -128,7 +132,7 @@ class ServiceConnection:
             raise
 
     def _read(self, connection: ThriftSocket) -> tuple[Header, bytes]:
-        scanner = MessageScanner()
+        scanner = MessageScanner(_LIMITS)
         received = bytearray()
         while True:
             piece = connection.recv(_READ_BYTES)

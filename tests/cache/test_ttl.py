@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -75,6 +77,57 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
         load = cache.begin([_key(b"1")], 300, FAR)
         item = NewEntry(EntryKind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
         assert cache.publish(load, [item]) == put
+
+
+def test_a_hold_outlasts_the_loads_that_began_in_its_time(cache: TtlCache) -> None:
+    """However many writes of unknown outcome there are."""
+    for number in range(HOLDS):
+        cache.hold([b"t%d" % number], 100, 10)
+    load = cache.begin([_key(b"1")], 99, FAR)
+    cache.hold([b"u"], 200, 110)
+    assert cache.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), (b"t0",), b"before the write")]) == 0
+    cache.hold([b"u"], 280, 190)  # no request lasts longer than 90
+    with cache._env.begin() as txn:
+        assert txn.stat(cache._dbs[b"holds"])["entries"] == 2
+
+
+FILE_EVENTS = frozenset(("open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"))
+
+
+def _killed_before(number: int, path: Path) -> bool:
+    """A process that creates the cache is killed before its `number`th event of the file system. False: it ended."""
+    child = os.fork()
+    if child == 0:
+        count = 0
+
+        def stop(event: str, _: object) -> None:
+            nonlocal count
+            count += event in FILE_EVENTS
+            if count == number:
+                os._exit(9)
+
+        sys.addaudithook(stop)
+        TtlCache.create(path, BOUNDS, started, now_ns=20, longest_ns=1000)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 9
+
+
+def test_what_is_held_survives_a_start_that_is_killed_anywhere(tmp_path: Path) -> None:
+    path, number, killed = tmp_path / "ttl", 0, True
+    while killed:
+        number += 1
+        if path.exists():
+            shutil.rmtree(path)
+        before = TtlCache.create(path, BOUNDS, started, now_ns=10, longest_ns=1000)
+        before.hold([b"ta"], 900, 10)
+        before.close()
+        killed = _killed_before(number, path)
+        after = TtlCache.create(path, BOUNDS, started, now_ns=30, longest_ns=1000)
+        load = after.begin([_key(b"1")], 40, FAR)
+        assert after.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"x")]) == 0, number
+        after.close()
+    assert number > 5
 
 
 @pytest.mark.parametrize("body", [None, b"x" * 10_000])

@@ -24,7 +24,7 @@ from hms_cache_proxy.follower.step import (
     backlog,
     gather,
 )
-from hms_cache_proxy.store.protocol import EventRow, TableKey
+from hms_cache_proxy.store.protocol import PAGE_BYTES, EventRow, TableKey
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower import rows
 from tests.follower.stepping import Catalog, Stepping
@@ -85,6 +85,24 @@ def test_too_many_rows_are_not_read(catalog: Catalog, tmp_path: Path) -> None:
         stepping.settle()
         assert stepping.same(catalog, b"t") == 2
         assert stepping.writer.meta.cursor == stepping.step().event_id
+
+
+def test_large_messages_are_read_a_few_at_a_time(catalog: Catalog) -> None:
+    """A page of 250 of those of Hive 3.1, which name thousands of partitions, would take gigabytes."""
+    catalog.table(b"t")
+    catalog.events(20, "y" * (PAGE_BYTES // 8))
+    with closing(open_sql_store(catalog.url)) as store, store.snapshot() as source:
+        cursor = source.event_id - 20
+        assert [len(source.events(after, 250)) for after in (cursor, cursor + 8, cursor + 16)] == [8, 8, 4]
+        position = Position(cursor, source.fingerprint(cursor))
+        tracemalloc.start()
+        try:
+            followed = OrderedLog(lambda: None).follow(source, position, verified=False)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert isinstance(followed, Followed) and followed.batch.rows == 20
+    assert peak < 4 * PAGE_BYTES
 
 
 def test_each_row_is_a_sign_of_life(catalog: Catalog) -> None:

@@ -18,7 +18,7 @@ from hms_cache_proxy.follower.affected import MAX_NAMED, Affected
 from hms_cache_proxy.follower.step import requested
 from hms_cache_proxy.store.part_names import is_name
 from hms_cache_proxy.store.thrift.store import open_thrift_store
-from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
+from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping, new
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -138,6 +138,31 @@ def test_a_last_chunk_for_which_the_file_has_no_room(
     stepping.used(b"t", -5)
     stepping.settle()
     assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+def test_a_transactional_table_for_which_the_file_has_no_room(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its write ids go with it: later it would be taken for one whose open writes were all seen."""
+    made = catalog.table(b"plain", partitioned=False)
+    made.tableName, made.tableType, made.sd.location = b"acid", b"MANAGED_TABLE", None
+    made.parameters = {b"transactional": b"true", b"transactional_properties": b"insert_only"}
+    request = new("CreateTableRequest", table=made, processorCapabilities=[b"HIVEMANAGEDINSERTWRITE"])
+    catalog.call("create_table_req", request=request)
+    with Stepping(tmp_path / "another", catalog) as stepping:
+        commit = stepping.writer.commit
+
+        def commit_no_tables(changes: Changes) -> int:
+            if any(changes.tables.values()):
+                raise CacheFull("the cache's map is full")
+            return commit(changes)
+
+        monkeypatch.setattr(stepping.writer, "commit", commit_no_tables)
+        while stepping.step().more:
+            pass
+        entry = stepping.table(b"acid")
+        assert (entry.body, entry.reason_not_loaded) == (None, "full")
+        assert stepping.writer.meta.write_ids == 0
 
 
 def test_a_row_on_which_a_metastore_fails_costs_only_its_table(catalog: Catalog, stepping: Stepping) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hive_metastore.ttypes import NotificationEventRequest  # type: ignore[import-untyped]  # generated
 
+from hms_cache_proxy.cache.entries import ABSENT
 from hms_cache_proxy.follower.sweep import TABLES_PER_STEP, Sweep
 from tests.follower.conftest import Follow
-from tests.follower.harness import Comparison
-from tests.store.oracle import Oracle
+from tests.follower.harness import CATALOG, Comparison
+from tests.follower.stepping import Catalog, Stepping, new
+from tests.store.oracle import Oracle, hms
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -65,3 +73,53 @@ def test_finds_a_database_altered_without_an_event(
     followed.until(lambda: "changed without an event" in followed.log.read_text())
     followed.confirmed()
     Comparison(followed, oracle, name).all()
+
+
+@pytest.mark.parametrize("store", ["sql", "thrift"])
+@pytest.mark.real
+def test_a_remote_database_whose_drop_hive_does_not_log(
+    hms42: Metastore, client42: MetastoreClient, name: str, follow: Follow, oracle: Oracle, store: str
+) -> None:
+    """Over SQL its mark tells, over Thrift the sweep."""
+    remote, connector = f"{name}_remote", f"{name}_connector"
+    of = hms.DataConnector(name=connector, type="mysql", url="jdbc:mysql://127.0.0.1:1/db")
+    oracle.create_dataconnector_req(hms.CreateDataConnectorRequest(of))
+    client42.create_database(objects.Database(name=name))
+    kind = hms.DatabaseType.REMOTE
+    oracle.create_database(hms.Database(name=remote, type=kind, connector_name=connector, remote_dbname="theirs"))
+    settings: dict[str, Any] = {"store": "thrift", "follower__revalidate_interval_s": 1} if store == "thrift" else {}
+    followed = follow(hms42, include=[f"{name}*.*"], **settings)
+    followed.loaded()
+    with followed.reader.snapshot() as cache:
+        assert remote.encode() in (cache.database_list(CATALOG) or ())
+    logged = client42.get_current_notificationEventId().eventId
+    client42.drop_database(remote, False, False)
+    oracle.drop_dataconnector_req(hms.DropDataConnectorRequest(connectorName=connector))
+    if store == "thrift":
+        followed.until(lambda: "changed without an event" in followed.log.read_text())
+    followed.confirmed()
+    Comparison(followed, oracle, name).all()
+    rows = client42.get_next_notification(NotificationEventRequest(lastEvent=logged, maxEvents=100)).events
+    assert not [row for row in rows if row.dbName == remote]
+
+
+def test_a_database_that_goes_without_an_event_takes_what_is_evicted_in_the_same_step(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog, Stepping(tmp_path / "data", catalog) as stepping:
+        catalog.call("create_database", database=new("Database", name=b"gone"))
+        made = catalog.table(b"t", partitioned=False)
+        made.dbName = b"gone"
+        catalog.call("create_table", tbl=made)
+        stepping.settle()
+        stepping.settings = replace(stepping.settings, max_bytes=1)
+        stepping.another_cycle()
+        while stepping.cycle.collect():
+            pass
+        with closing(sqlite3.connect(catalog.file, timeout=60)) as connection, connection:
+            for table in ("TBLS", "DBS"):
+                ids = """(SELECT "DB_ID" FROM "DBS" WHERE "NAME" = 'gone')"""
+                connection.execute(f'DELETE FROM "{table}" WHERE "DB_ID" IN {ids}')
+        outcome = stepping.step()
+        assert (outcome.rows, outcome.evicted, outcome.unlogged_tables) == (0, 2, ("hive.gone",))
+        with stepping.reader.snapshot() as cache:
+            assert cache.database_list(CATALOG) == [b"d", b"default"]
+            assert cache.table(CATALOG, b"gone", b"t") is ABSENT

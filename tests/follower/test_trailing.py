@@ -9,7 +9,7 @@ import pytest
 from hms_cache_proxy.follower.log import Followed
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason
 from hms_cache_proxy.follower.trailing import FIRST_SLACK, SLACK, WINDOW_S, TrailingLog
-from hms_cache_proxy.store.protocol import EventRow
+from hms_cache_proxy.store.protocol import PAGE_BYTES, EventRow
 from tests.chance import chance
 from tests.follower import rows
 from tests.lengths import by_tier
@@ -297,6 +297,24 @@ def test_pages(rows_per_page: int, monkeypatch: pytest.MonkeyPatch) -> None:
         source.log(number, name)
         expected.add(name)
     assert steps.step() == expected
+
+
+def test_pages_that_are_cut_off_for_their_bytes() -> None:
+    """As a database gives them: all rows of an id on one page, and then no more if they are large."""
+
+    class Large(OldLog):
+        def events(self, after: int, limit: int) -> list[EventRow]:
+            page = super().events(after, limit)
+            return [row for row in page if row.event_id == page[0].event_id]
+
+    source = Large()
+    steps = Stepped(source)
+    steps.begin()
+    for event_id, table in ((1, "a"), (2, "b"), (2, "c"), (3, "d")):
+        source.rows.append(rows.row("CREATE_TABLE", "x" * (PAGE_BYTES // 4), id=event_id, table=table))
+        source.event_id = event_id
+    assert steps.step() == {"a", "b", "c", "d"}
+    assert source.reads < 10
 
 
 def stood(cursor: int) -> tuple[OldLog, Stepped]:

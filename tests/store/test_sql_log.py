@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hms_cache_proxy.store.protocol import PAGE_BYTES
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
@@ -52,6 +53,36 @@ def test_events(store: SqlStore, oracle: Oracle, hms42: Metastore, unique_name: 
         assert (event.database, event.table, event.catalog) == (fields.get(4), fields.get(5), fields.get(8))
         assert (event.message or "").encode() == fields[6]
         assert (event.message_format or "").encode() == fields[7]
+
+
+@pytest.mark.parametrize("of", ["hms42", "hms42_mariadb"])
+def test_a_page_ends_where_its_messages_are_large(of: str, request: pytest.FixtureRequest, unique_name: str) -> None:
+    metastore: Metastore = request.getfixturevalue(of)
+    database = metastore.database
+    assert database is not None
+    store = open_sql_store(database.reader_url)
+    with Oracle(*metastore.address) as oracle:
+        oracle.create_database(hms.Database(name=unique_name))
+        with store.snapshot() as snapshot:
+            before, mark = snapshot.event_id, snapshot.fingerprint(snapshot.event_id)
+        for number in range(3):
+            oracle.create_table(table(unique_name, f"t{number}"))
+    with store.snapshot() as snapshot:
+        rows = snapshot.events(before, 3)
+    with database.connect() as connection, connection.cursor() as cursor:
+        change = 'UPDATE "NOTIFICATION_LOG" SET "MESSAGE" = %s WHERE "EVENT_ID" = %s'
+        try:
+            for row in rows:
+                cursor.execute(change, ("x" * (PAGE_BYTES // 2), row.event_id))
+            with store.snapshot() as snapshot:
+                assert snapshot.fingerprint(before) == mark
+                first, second = snapshot.events(before, 3), snapshot.events(before + 2, 3)
+            assert [row.event_id for row in first] == [before + 1, before + 2]
+            assert second[0].event_id == before + 3 and len(second[0].message or "") == PAGE_BYTES // 2
+        finally:
+            for row in rows:
+                cursor.execute(change, (row.message, row.event_id))
+    store.close()
 
 
 def test_events_without_objects(store: SqlStore, oracle: Oracle) -> None:

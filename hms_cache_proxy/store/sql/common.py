@@ -65,6 +65,9 @@ class CommonPieces(StatementPieces):
         """One parameter in JSON."""
         return {"pairs": json.dumps(list(zip(firsts, seconds, strict=True)), ensure_ascii=False)}
 
+    def size(self, of: Column) -> Column:
+        return func.octet_length(of)
+
     def digest(self, of: Column) -> Column:
         """A hash by the server."""
         return func.md5(of)

@@ -125,6 +125,10 @@ class StatementPieces(Protocol):
         """
 
     @abstractmethod
+    def size(self, of: Column) -> Column:
+        """About how many bytes a text has; NULL for NULL."""
+
+    @abstractmethod
     def digest(self, of: Column) -> Column:
         """A replacement for a long text, if only equality counts."""
 

@@ -133,6 +133,10 @@ class SQLitePieces(CommonPieces):
     def bytewise(self, of: Column) -> Column:
         return of
 
+    def size(self, of: Column) -> Column:
+        """In characters: not every SQLite counts bytes."""
+        return func.length(of)
+
     def digest(self, of: Column) -> Column:
         """The text itself, because it is not sent over a network."""
         return of

@@ -33,6 +33,7 @@ from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import (
     OF_TRANSACTIONS,
+    PAGE_BYTES,
     Constraints,
     DatabaseKey,
     DatabaseRecord,
@@ -65,6 +66,8 @@ _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # the key in METASTORE_DB_PROPERTIES
 _AHEAD = 250
 """If at most so many ids follow a row of the log, their rows are read together with its fingerprint."""
+_LARGE = PAGE_BYTES // _AHEAD
+"""Not if one of their messages has more bytes than this."""
 
 
 def open_sql_store(
@@ -144,6 +147,14 @@ def _transactional(schema: Schema, database: Dialect) -> _Transactional | None:
 
 
 @dataclass(frozen=True, slots=True)
+class _PageStatements:
+    """The next rows of the log; and their ids and the sizes of their messages."""
+
+    rows: str
+    sizes: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Statements:
     """All statements, compiled once per store."""
 
@@ -151,8 +162,8 @@ class _Statements:
     first_without_marks: str
     event: str
     event_and_after: str
-    events: str
-    transaction_events: str
+    events: _PageStatements
+    transaction_events: _PageStatements
     oldest_event: str
     event_keys: str
     transactional: _Transactional | None
@@ -174,15 +185,21 @@ class _Statements:
             .order_by(log.NL_ID)
         )
         whole = (log.EVENT_ID, log.NL_ID, log.EVENT_TIME, log.EVENT_TYPE, catalog, log.DB_NAME, log.TBL_NAME)
-        events = (
-            select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
-            .where(log.EVENT_ID > bindparam("after"))
-            .order_by(log.EVENT_ID, log.NL_ID)
-            .limit(bindparam("limit"))
-        )
+        size = database.size(log.MESSAGE)
+
+        def page(*only: ColumnElement[bool]) -> _PageStatements:
+            wanted = (log.EVENT_ID > bindparam("after"), *only)
+            both = (select(*whole, log.MESSAGE, log.MESSAGE_FORMAT), select(log.EVENT_ID, size))
+            order = (log.EVENT_ID, log.NL_ID)
+            return _PageStatements(
+                *(database.compile(one.where(*wanted).order_by(*order).limit(bindparam("limit"))) for one in both)
+            )
+
         here, digest = log.EVENT_ID == bindparam("event_id"), database.digest(log.MESSAGE)
+        large = size > literal_column(str(_LARGE))
+        message = case((here, None), (large, None), else_=log.MESSAGE)
         event_and_after = (
-            select(*whole, case((here, None), else_=log.MESSAGE), log.MESSAGE_FORMAT, case((here, digest), else_=None))
+            select(*whole, message, log.MESSAGE_FORMAT, case((here, digest), else_=None), large)
             .where(log.EVENT_ID >= bindparam("event_id"))
             .order_by(log.EVENT_ID, log.NL_ID)
         )
@@ -192,8 +209,8 @@ class _Statements:
             database.compile(first),
             database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
             database.compile(event_and_after),
-            database.compile(events),
-            database.compile(events.where(log.EVENT_TYPE.in_(kinds))),
+            page(),
+            page(log.EVENT_TYPE.in_(kinds)),
             database.compile(select(func.min(log.EVENT_ID))),
             database.compile(
                 select(log.EVENT_ID, log.NL_ID).where(log.EVENT_ID > bindparam("after")).order_by(log.EVENT_ID)
@@ -316,11 +333,12 @@ class SqlSnapshot:
             return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
         rows = self._database.rows(self._statements.event_and_after, event_id=event_id)
         at = sum(row[0] == event_id for row in rows)
-        self._ahead = event_id, [_event(row[:-1]) for row in rows[at:]]
-        return _fingerprint([(row[1], row[2], row[-1]) for row in rows[:at]])
+        if not any(row[-1] for row in rows[at:]):
+            self._ahead = event_id, [_event(row[:-2]) for row in rows[at:]]
+        return _fingerprint([(row[1], row[2], row[-2]) for row in rows[:at]])
 
     def events(self, after: int, limit: int) -> list[EventRow]:
-        """Rows with ids above `after`, ascending."""
+        """Rows with ids above `after`, ascending; fewer if they have PAGE_BYTES."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == after:
             return ahead[1][:limit]
@@ -330,8 +348,10 @@ class SqlSnapshot:
         """The same for the types in OF_TRANSACTIONS."""
         return self._rows(self._statements.transaction_events, after, limit)
 
-    def _rows(self, statement: str, after: int, limit: int) -> list[EventRow]:
-        return [_event(row) for row in self._database.rows(statement, after=after, limit=limit)]
+    def _rows(self, page: _PageStatements, after: int, limit: int) -> list[EventRow]:
+        sizes = self._database.rows(page.sizes, after=after, limit=limit)
+        fitting = _fitting(sizes)
+        return [_event(row) for row in self._database.rows(page.rows, after=after, limit=fitting)] if fitting else []
 
     def event_keys(self, after: int) -> list[tuple[int, int]]:
         """(event id, NL_ID) of the rows with ids above `after`."""
@@ -416,6 +436,16 @@ class SqlSnapshot:
     def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
         """Partitions of several tables."""
         return self._partitions.of(wanted)
+
+
+def _fitting(sizes: Sequence[Row]) -> int:
+    """How many of the rows with these ids and sizes are one page."""
+    total, last = 0, None
+    for at, (event_id, size) in enumerate(sizes):
+        if total >= PAGE_BYTES and event_id != last:
+            return at
+        total, last = total + (size or 0), event_id
+    return len(sizes)
 
 
 def _fingerprint(rows: Sequence[Row]) -> bytes | None:
