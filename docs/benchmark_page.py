@@ -78,7 +78,7 @@ REASONS: Final[Mapping[str, str]] = {
     " metastore takes is less than that.",
     "prewarm": "The follower and PostgreSQL wait for each other in turn.",
     "restart": "The supervisor, the worker and the follower start one after another: three Python interpreters with"
-    " their imports (SQLAlchemy, pydantic, aiohttp).",
+    " their imports (`SQLAlchemy`, `pydantic`, `aiohttp`).",
     "fresh": "The median counts only if the metastore makes almost as many changes per second as the goal names, and"
     " it may make fewer.",
 }
