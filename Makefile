@@ -69,8 +69,9 @@ run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server
 run-hive: install ## The same in front of a Hive 4 metastore on PostgreSQL
 	@exec $(PYTHON) -m tests.demo --hive
 
-lint: $(TEST) ## ruff and mypy (strict on the package)
+lint: $(TEST) ## ruff, its format, and mypy (strict on the package)
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
 quick: lint ## Lint, then the tests that start no server: under three minutes (FIGURES=1 keeps its figures in docs/)

@@ -1,7 +1,7 @@
 """The goals, each with what a run found and whether that reaches it.
 
 One literal function per row of the table; a figure that is missing is not reached, nor is one of the cache of which the
-proxy's counters say that not every answer was a hit. docs/goals.md says what is known of goals that are missed.
+proxy's counters say that not every answer was a hit. REASONS in docs/benchmark_page.py says why goals are missed.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
-from docs import benchmark_page, gains
+from docs import benchmark_page, gains, results_page
 from docs.markdown import number, table
+from hms_cache_proxy.plurals import counted
 from tests import figures
 from tests.figures import Figures
 
@@ -36,23 +37,44 @@ def each(found: Sequence[Figures]) -> Iterator[str]:
 
 
 def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
-    """What the tiers took. `slowdown`: of the machine; it was not always measured."""
+    """What the tiers took, and which of their tests failed. `slowdown`: of the machine; it was not always measured."""
     head = ["", "wall time", "slowdown", "in tests, all processes", "passed", "failed", "skipped", "servers started"]
     head += ["commit", "date", "cores"]
     rows = []
     for found in tiers:
         run = found.figures
-        counts = [f"{run['outcomes'].get(how, 0):,}" for how in ("passed", "failed", "skipped")]
+        outcomes = run["outcomes"]
+        counts = [f"{number:,}" for number in (outcomes.get("passed", 0), _failures(run), outcomes.get("skipped", 0))]
         started = sum(one["starts"] for one in run["started"].values())
         changed = " with changes" if found.changed else ""
-        slowdown = f"{run['slowdown']:.1f}" if "slowdown" in run else ""
+        slowdown = f"{run['slowdown']:.1f}" if run.get("slowdown") is not None else ""
         times = [_minutes(run["wall_s"]), slowdown, _minutes(run["tests_s"])]
         where = [f"{found.commit}{changed}", found.date, str(found.machine["cores"])]
         rows.append([f"`{found.command}`", *times, *counts, f"{started:,}", *where])
     yield from table([head, *rows], text=1)
     for found in tiers:
-        yield ""
-        yield f"Where the time of `{found.command}` goes, in seconds of set-up, call and teardown of all processes:"
+        if _failures(found.figures):
+            yield ""
+            yield f"Failed in `{found.command}`: {_failed(found.figures)}."
+
+
+def _failures(run: Mapping[str, Any]) -> int:
+    """Of tests, and of what ends after them."""
+    outcomes: Mapping[str, int] = run["outcomes"]
+    return outcomes.get("failed", 0) + outcomes.get("failed at teardown", 0)
+
+
+def _failed(run: Mapping[str, Any]) -> str:
+    """Their names; runs of older versions did not keep them."""
+    names = run.get("failed", ())
+    return ", ".join(f"`{name}`" for name in names) or f"{counted(_failures(run), 'test')}; the run did not keep names"
+
+
+def test_times(tiers: Sequence[Figures]) -> Iterator[str]:
+    """Where the time of the tiers went: folders, and what was started."""
+    for found in tiers:
+        at = f"`{found.command}` at {found.commit}"
+        yield f"{at}, in seconds of set-up, call and teardown of all processes:"
         yield ""
         folders = sorted(found.figures["folders"].items(), key=lambda row: -row[1]["seconds"])[:12]
         cells = [[f"`{name}`", f"{one['seconds']:,.0f}", f"{one['items']:,}"] for name, one in folders]
@@ -61,6 +83,7 @@ def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
         said = ", ".join(f"{kind} {one['starts']:,} ({one['seconds']:,.0f} s)" for kind, one in started)
         yield ""
         yield f"Started, with the seconds until they answered: {said or 'nothing'}."
+        yield ""
 
 
 def long_runs(runs: Sequence[Figures]) -> Iterator[str]:
@@ -163,8 +186,7 @@ def _calls(run: Mapping[str, Any]) -> Iterator[str]:
 def trino(found: Figures) -> Iterator[str]:
     """What `make trino` did and found, kind by kind."""
     for name, run in found.figures.items():
-        done = f"{run['statements']} statements, executed {run['executed']:,} times in {_minutes(run['seconds'])}"
-        yield f"`{name}`: {done}; {run['differences']} differences. {_hits(run)}"
+        yield f"`{name}`: {_statements(run)}; {counted(run['differences'], 'difference')}. {_hits(run)}"
         yield ""
         yield from _calls(run)
         yield ""
@@ -173,7 +195,7 @@ def trino(found: Figures) -> Iterator[str]:
 def trino_acid(found: Figures) -> Iterator[str]:
     """What Trino did with transactional tables, by who chooses their locations."""
     for way, run in found.figures.items():
-        done = f"{run['steps']} steps in {_minutes(run['seconds'])}"
+        done = f"{counted(run['steps'], 'step')} in {_minutes(run['seconds'])}"
         yield f'`bridge.managed_locations = "{way}"`: {done}; {run["wrong"]} not as they should be. {_hits(run)}'
         yield ""
         yield from _calls(run)
@@ -186,10 +208,9 @@ def hive_driver(runs: Sequence[Figures]) -> Iterator[str]:
         setting, run = found.name.rpartition("/")[2], found.figures
         yield found.stated
         yield ""
-        done = f"{run['statements']} statements, executed {run['executed']:,} times in {_minutes(run['seconds'])}"
         cacheable = run["hits"] + run["misses"]
         hits = f"{run['hits']:,} of {cacheable:,} reads that can be cached were hits, {run['hits'] / cacheable:.1%}."
-        yield f'`transactional_reads = "{setting}"`: {done}; {run["failures"]} not as directly. {hits}'
+        yield f'`transactional_reads = "{setting}"`: {_statements(run)}; {run["failures"]} not as directly. {hits}'
         yield ""
         yield from _calls(run)
         yield ""
@@ -199,7 +220,7 @@ def hive_planning(found: Figures) -> Iterator[str]:
     """How long Hive's Driver planned each SELECT, and all of a table's."""
     of = found.figures
     tables_of = {name: each for name, each in of.items() if isinstance(each, dict)}
-    yield f"{number(of['partitions'])} partitions each; the least of {of['rounds']} rounds."
+    yield f"{counted(of['partitions'], 'partition')} each; the least of {counted(of['rounds'], 'round')}."
     yield ""
     rows = []
     for name, each in tables_of.items():
@@ -253,11 +274,16 @@ def mutations(found: Figures) -> Iterator[str]:
 def lakehouse(found: Figures) -> Iterator[str]:
     """What `make lakehouse` did, job by job."""
     for name, run in found.figures.items():
-        done = f"{run['steps']} steps in {_minutes(run['seconds'])}"
+        done = f"{counted(run['steps'], 'step')} in {_minutes(run['seconds'])}"
         yield f"`{name}`: {done}; {len(run['failures'])} not as they should be. {_hits(run)}"
         yield ""
         yield from _calls(run)
         yield ""
+
+
+def _statements(run: Mapping[str, Any]) -> str:
+    executed = counted(run["executed"], "time")
+    return f"{counted(run['statements'], 'statement')}, executed {executed} in {_minutes(run['seconds'])}"
 
 
 def _hits(run: Mapping[str, Any]) -> str:
@@ -317,7 +343,9 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     for name in (*names, "backlog", "listening"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
     yield "figures pipeline", _several("pipeline/", "python -m benchmarks.pipeline --keep", each)
+    yield "figures results", results_page.text
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
+    yield "figures test times", _several("tests-", "make test FIGURES=1", test_times)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
     yield "figures torture", _several("torture/", "make torture FIGURES=1", torture)
     yield "figures torture planted", _one("torture-planted", "python -m tests.torture.planted", torture_planted)

@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from hms_cache_proxy.plurals import counted
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_COMMITS: Final = 50  # behind: more is stale
 _PRIVATE: Final = re.compile(r"(?<![\w./:<-])/[\w.-]+/[\w.-]")
@@ -56,7 +58,7 @@ class Figures:
         machine = self.machine
         changed = " with uncommitted changes" if self.changed else ""
         where = f"{machine['cores']} cores of {machine['processor']}, Python {machine['python']}"
-        load = f"{machine['load']:.0f} processes wanted to run (mean of 15 minutes)"
+        load = f"{counted(machine['load'], 'process', 'processes')} wanted to run (mean of 15 minutes)"
         return f"Measured by `{self.command}` at commit {self.commit}{changed} on {self.date}, on {where}; {load}."
 
 

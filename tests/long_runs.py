@@ -1,7 +1,7 @@
 """`python -m tests.long_runs NAME [--seed N] [--runs N] [--seconds S] [--steps N]`: a long run, and what it found.
 
 Job: run one of `RUNS` and write docs/figures/long-runs/NAME.json, of which `make docs` makes the table of
-docs/testing.md. The exit status is 1 if something was found; that is kept, too.
+docs/test-results.md. The exit status is 1 if something was found; that is kept, too.
 Must not know: how a history or random calls work.
 """
 
@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from hms_cache_proxy.plurals import counted
 from tests import figures
 from tests.embedded.random_calls import AS_HIVE, compared
 from tests.history.__main__ import with_proxies
@@ -184,7 +185,8 @@ RUNS: Final = {
 def outcome(found: list[Found]) -> str:
     """One line: sums, and ranges of what differs."""
     wrong = sum(one.wrong for one in found)
-    parts = [f"{len(found)} runs, {wrong} with findings" if wrong else f"{len(found)} runs, nothing found"]
+    runs = counted(len(found), "run")
+    parts = [f"{runs}, {wrong} with findings" if wrong else f"{runs}, nothing found"]
     for name in dict.fromkeys(name for one in found for name in one.counts):
         counts = [one.counts[name] for one in found if name in one.counts]
         least, most = min(counts), max(counts)

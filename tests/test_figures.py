@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests import figures, long_runs
 from tests.history.run import Outcome
 from tests.long_runs import RUNS, Found, Lengths, outcome
-from tests.times_plugin import Times
+from tests.times_plugin import Times, kept_name
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_what_is_written_is_read(repository: Path) -> None:
     assert found.figures == {"calls_per_s": 7.5}
     assert found.machine["cores"] >= 1 and found.machine["processor"]
     assert f"at commit {found.commit} on {found.date}" in found.stated and "uncommitted" not in found.stated
-    assert "processes wanted to run" in found.stated
+    assert re.search(r"\d process(es)? wanted to run", found.stated)
     assert figures.names(repository) == ["speed"] and figures.exists("speed", repository)
 
 
@@ -122,6 +123,7 @@ def test_what_a_run_of_tests_keeps() -> None:
         report.cpu_s = 0.25
         times.pytest_runtest_logreport(report)
     kept = times.figures(9.0)
+    assert kept["failed"] == ["tests/store/test_a.py::test_2"]
     assert kept["outcomes"] == {"skipped": 1, "passed": 1, "failed": 1}
     assert kept["folders"] == {"tests/store": {"seconds": 4.5, "items": 3}}
     assert kept["started"] == {"server": {"starts": 2, "seconds": 8.0}}
@@ -132,9 +134,22 @@ def test_what_a_run_of_tests_keeps() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("nodeid", "kept"),
+    [
+        ("tests/store/test_a.py::test_it", "tests/store/test_a.py::test_it"),
+        ("tests/store/test_a.py::test_it[N-get_table]", "tests/store/test_a.py::test_it[N-get_table]"),
+        ("tests/store/test_a.py::test_it[/home/user/x]", "tests/store/test_a.py::test_it"),
+    ],
+)
+def test_the_name_of_a_failed_test_is_kept_without_paths(nodeid: str, kept: str) -> None:
+    assert kept_name(nodeid) == kept
+
+
 def test_the_line_of_a_long_run_says_what_was_found() -> None:
     fine = Found("", False, {"reads": 10, "violations": 0})
     bad = Found("", True, {"reads": 12, "violations": 1})
+    assert outcome([fine]) == "1 run, nothing found; reads: 10"
     assert outcome([fine, fine]) == "2 runs, nothing found; reads: 10"
     assert outcome([fine, bad]) == "2 runs, 1 with findings; reads: 10 to 12; violations: 0 to 1"
 

@@ -1,12 +1,14 @@
-"""Tables of docs/testing.md are made of what the runs keep."""
+"""Tables of docs/testing.md and docs/test-results.md are made of what the runs keep."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from docs import pages
+from docs import pages, results_page
 from tests.figures import Figures
 
+ROOT = Path(__file__).parents[1]
 MACHINE = {"cores": 2, "processor": "one", "python": "3.11", "load": 1.0}
 
 
@@ -28,8 +30,23 @@ def test_a_run_of_the_tests() -> None:
         "| `make test FIGURES=1` | 3.3 min | 2.3 | 5.8 min | 4,000 | 0 | 2 | 9 | abcdef01 with changes |"
         " 2030-01-01 | 2 |"
     ) in lines
+    assert not any(line.startswith("Failed") for line in lines)
+    lines = list(pages.test_times([kept("tests-test", "make test FIGURES=1", run)]))
     assert "| `tests/store` | 300 | 12 |" in lines
-    assert lines[-1] == "Started, with the seconds until they answered: metastore 7 (30 s), PostgreSQL 2 (1 s)."
+    assert lines[-2] == "Started, with the seconds until they answered: metastore 7 (30 s), PostgreSQL 2 (1 s)."
+
+
+def test_a_run_of_the_tests_names_those_that_failed() -> None:
+    run: dict[str, Any] = {"wall_s": 200.0, "tests_s": 350.0, "folders": {}, "started": {}}
+    run |= {"slowdown": None, "outcomes": {"passed": 40, "failed": 1, "failed at teardown": 1}}
+    named = {**run, "failed": ["tests/a.py::test_b", "tests/c.py::test_d[N-get_table]"]}
+    found = [kept("tests-all", "make test-all FIGURES=1", named), kept("tests-test", "make test FIGURES=1", run)]
+    lines = list(pages.test_runs(found))
+    assert "| `make test FIGURES=1` | 3.3 min |  | 5.8 min | 40 | 2 | 0 | 0 | abcdef01 | 2030-01-01 | 2 |" in lines
+    assert [line for line in lines if line.startswith("Failed")] == [
+        "Failed in `make test-all FIGURES=1`: `tests/a.py::test_b`, `tests/c.py::test_d[N-get_table]`.",
+        "Failed in `make test FIGURES=1`: 2 tests; the run did not keep names.",
+    ]
 
 
 def test_long_runs() -> None:
@@ -134,3 +151,22 @@ def test_jobs_of_spark() -> None:
         " 1,217 of 1,222 calls other than writes were hits, 99.6%."
     )
     assert lines[2:-1] == CALLS
+
+
+def test_one_line_for_each_kind_of_run() -> None:
+    run = {"wrong": 0, "slow": 1, "kinds": {"cut": {"times": 4}, "deaf": {"times": 3}}}
+    runs = [kept("torture/seed-1", "make torture", run), kept("torture/seed-2", "make torture", run)]
+    assert results_page.torture(runs) == "2 runs, 14 faults of 2 kinds; 0 wrong answers; 2 too slow"
+    faults = kept("torture-planted", "x", {"faults": [{"found": True}, {"found": False}]})
+    assert results_page.put_back([faults]) == "1 of 2 faults that were put back were found"
+    outcomes = ("1 run, nothing found", "1 run, 1 with findings")
+    long = [kept("long-runs/soak", "x", {"outcome": outcome}) for outcome in outcomes]
+    assert results_page.long_runs(long) == "nothing found in 1 of 2 kinds"
+    jobs = {"iceberg": {"steps": 30, "failures": {}}, "delta": {"steps": 18, "failures": {"read": "expected 1"}}}
+    assert results_page.lakehouse([kept("lakehouse", "x", jobs)]) == "48 steps; 1 not as they should be"
+
+
+def test_every_kind_of_run_has_its_section() -> None:
+    page = (ROOT / "docs" / "test-results.md").read_text("utf-8")
+    assert [title for title, *_ in results_page.KINDS if f"## {title}\n" not in page] == []
+    assert results_page.anchor("Hive's own Driver") == "hives-own-driver"

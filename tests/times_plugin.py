@@ -1,8 +1,8 @@
 """Where the time of a run goes: a table by folder and module, and one of the servers that were started.
 
 Job: collect from the reports of the tests (also of several worker processes) how long set-up, call and teardown took,
-how much processor time they used, and what they started; print both tables at the end of a run, and keep them in
-docs/figures/ where `--figures` asks so.
+how much processor time they used, what they started, and which failed; print both tables at the end of a run, and keep
+all of it in docs/figures/ where `--figures` asks so.
 Invariants: a start is counted at the test during which it happened, so a shared server's at its first user. Processor
 time is that of the process that runs the tests and of the children that it has waited for: a server's is counted at the
 test that ends it, and that of grandchildren only if their parents wait for them, too.
@@ -58,6 +58,12 @@ def cpu_s() -> float:
     return sum(os.times()[:4])
 
 
+def kept_name(nodeid: str) -> str:
+    """The test's name, with its parameters unless they look like a path, which may be one of this machine."""
+    name, _, parameters = nodeid.partition("[")
+    return name if "/" in parameters else nodeid
+
+
 class Times:
     """The figures of one run; `origin`: of what, where they are kept. `slowdown`: of the machine, before the run."""
 
@@ -67,6 +73,7 @@ class Times:
         self.origin = origin
         self.slowdown = at_rest() if origin is not None else None
         self.outcomes: Counter[str] = Counter()
+        self.failed: list[str] = []
         self.began_s = time.monotonic()
         self.functions: dict[str, Spent] = defaultdict(Spent)
         self.starts: Counter[str] = Counter()
@@ -95,6 +102,8 @@ class Times:
         if report.when == "call" or report.outcome != "passed":
             how = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             self.outcomes[how if report.when != "teardown" else "failed at teardown"] += 1
+        if report.failed:
+            self.failed.append(kept_name(report.nodeid))
         for kind, took_s in getattr(report, "starts", ()):
             self.starts[kind] += 1
             self.starting_s[kind] += took_s
@@ -113,7 +122,7 @@ class Times:
             terminalreporter.write_line(line)
 
     def figures(self, wall_s: float) -> dict[str, Any]:
-        """What docs/testing.md shows."""
+        """What docs/testing.md and docs/test-results.md show."""
         spent = self._by(1)
         return {
             "seed": os.environ.get("SEED", ""),
@@ -123,6 +132,7 @@ class Times:
             "tests_s": round(sum(one.total_s for one in spent.values()), 1),
             "items": sum(one.items for one in spent.values()),
             "outcomes": dict(self.outcomes),
+            "failed": sorted(set(self.failed)),
             "folders": {name: {"seconds": round(one.total_s, 1), "items": one.items} for name, one in spent.items()},
             "started": {
                 kind: {"starts": number, "seconds": round(self.starting_s[kind], 1)}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from benchmarks import million, single
 from benchmarks.contents import CASES
 from benchmarks.filters import ROWS
 from benchmarks.freshness import Burst, Freshness
+from benchmarks.goals import verdicts
 from benchmarks.measure import Result
 from benchmarks.report import VARIED_CASES, document_of
 from benchmarks.run import Run
@@ -65,6 +68,22 @@ def test_every_part_shows_what_was_measured() -> None:
     assert "**no**" in page["goals"] and "| yes |" in page["goals"]
     assert "CachedStore reloads everything every" in page["calls"]
     assert "it takes minutes" in page["missing"]
+
+
+def test_each_missed_goal_has_its_reason_and_no_other() -> None:
+    run = a_run()
+    told = page_of(run)["goals"].partition("Why goals were missed:")[2]
+    missed = {verdict.key for verdict in verdicts(run) if not verdict.reached}
+    assert missed and missed < benchmark_page.REASONS.keys()
+    assert [key for key, why in benchmark_page.REASONS.items() if (why in told) != (key in missed)] == []
+    assert benchmark_page.REASONS.keys() <= {verdict.key for verdict in verdicts(run)}
+
+
+def test_a_missed_goal_without_a_reason_is_an_error() -> None:
+    run = a_run()
+    run.slow = single.Slow(130_000_000, 60_000_000, 190_000_000)
+    with pytest.raises(ValueError, match="missed the goal 'slow': find out why"):
+        page_of(run)
 
 
 def test_a_hit_that_was_relayed_is_shown_as_what_it_was() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, requires
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -52,6 +53,11 @@ def test_what_they_require_is_pinned() -> None:
                 needed = canonicalize_name(requirement.name)
                 assert needed in pinned, f"{name} requires {needed}, which is not in constraints.txt; {REMEDY}"
                 assert requirement.specifier.contains(pinned[needed], prereleases=True), f"{name}: {text}; {REMEDY}"
+
+
+def test_pre_commit_runs_the_same_version_of_ruff() -> None:
+    (ruff,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert ruff["rev"] == f"v{pins()['ruff']}", "write the version of constraints.txt into .pre-commit-config.yaml"
 
 
 def test_make_installs_with_them() -> None:

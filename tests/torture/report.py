@@ -1,4 +1,4 @@
-"""What is kept of a run: docs/figures/torture/seed-N.json, of which `make docs` makes the tables of docs/testing.md.
+"""What is kept of a run: docs/figures/torture/seed-N.json, of which `make docs` makes tables of docs/test-results.md.
 
 Job: `written(outcome, ...)`. Must not know: how a run is made, how a page shows it.
 """
