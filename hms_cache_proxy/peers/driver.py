@@ -37,7 +37,6 @@ from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
 from hms_cache_proxy.peers.notices import PeerNotices
-from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.peers.terms import (
     SECOND,
@@ -133,7 +132,7 @@ class PeersProcess:
             self._page[Slot.GIVEN_UNTIL_NS],
             serves=self._config.consistency in ("session", "bounded"),
         )
-        self._fleet = Fleet(own, FenceRecords(self._fences), fleet_times(self._config.peers))
+        self._fleet = Fleet(own, self._fences, fleet_times(self._config.peers))
         await asyncio.get_running_loop().create_server(self._accepted, sock=listener)
         log.info("peers", listen=str(self._config.peer_listen), peers=list(self._config.peers))
         self._desk.open(self._fleet, boottime_ns())
