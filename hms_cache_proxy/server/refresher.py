@@ -124,7 +124,7 @@ class Refresher:
 
     async def _connected(self, identity: bytes) -> tuple[Endpoint, MetastoreStreams]:
         """A connection of this user."""
-        caller = CallUser(replay.named(identity)) if identity else None
+        caller = CallUser(replay.user_named(identity)) if identity else None
         endpoint, streams = await first_reached(
             self._endpoints,
             self._connect_timeout_s,
