@@ -22,7 +22,7 @@ from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
-from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import first_reached
