@@ -78,7 +78,6 @@ def render() -> str:
         for name, members in idl.enums.items():
             enums[name] = enums[name] | members
     enums |= base.enums
-    constants = {name: value for _, idl in reversed(newest_first) for name, value in idl.constants.items()}
     lines = [HEADER, f"VERSIONS = {tuple(idls)!r}", "", "STRUCTS = {"]
     for name in sorted({name for idl in idls.values() for name in idl.structs}):
         have = [(bit, idl.structs[name]) for bit, idl in newest_first if name in idl.structs]
@@ -90,8 +89,6 @@ def render() -> str:
         lines.append(_method_line(name, [(every, method)], enums))
     lines += ["}", "", "ENUMS = {"]
     lines += [f"    {name!r}: {members!r}," for name, members in sorted(enums.items())]
-    lines += ["}", "", "CONSTANTS = {"]
-    lines += [f"    {name!r}: {value!r}," for name, value in sorted(constants.items())]
     return "\n".join([*lines, "}", ""])
 
 

@@ -36,6 +36,7 @@ from tests.testbed.untyped import (
     end_of_value,
     hashable,
 )
+from tests.wire import versioned
 
 NEWEST: Final = "4.2.0"
 _CALL, _REPLY, _EXCEPTION, _ONEWAY = 1, 2, 3, 4
@@ -100,8 +101,9 @@ def _same(read: Message, name: str, fields: Fields) -> None:
 
 
 def _ours(read: Message, body: bytes, version: str, decode: Decode) -> Fields:
-    make = spec.result if read.type == _REPLY else spec.args
-    value, end = decode(make(read.method, variant=None if version == NEWEST else version), body)
+    name = "result" if read.type == _REPLY else "args"
+    cls = getattr(spec, name)(read.method) if version == NEWEST else getattr(versioned, name)(read.method, version)
+    value, end = decode(cls, body)
     if end != len(body):
         raise Disagreement(f"{read.method}: hms_cache_proxy.wire ends after {end} of {len(body)} bytes")
     return _of_ours(value)

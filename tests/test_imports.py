@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"budget", "errors", "config", "metrics", "metric_files", "metric_table", "plurals", "retry", "__init__"},
+    {"config", *"budget errors metrics metric_files metric_table plurals retry sparing __init__".split()},
     {"wire"},
     {"security"},
     {"upstream"},

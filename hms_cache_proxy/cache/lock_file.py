@@ -21,7 +21,7 @@ MAX_READERS: Final = 1024  # one slot for each process with an open snapshot, an
 SLOT_BYTES: Final = 64
 LENGTH_BYTES: Final = MAX_READERS * SLOT_BYTES
 """No lock file with MAX_READERS slots is shorter."""
-PAGE_BYTES: Final = 4096
+HEADER_BYTES: Final = 4096  # room for what LMDB has before the slots, about 200 bytes
 
 
 class LockFile:
@@ -59,4 +59,4 @@ def lengthen_lock(path: Path) -> None:
     again."""
     with suppress(OSError):  # it is gone: then those who have it mapped still have all of it
         if is_cut_off(path):
-            os.truncate(path / "lock.mdb", LENGTH_BYTES + PAGE_BYTES)
+            os.truncate(path / "lock.mdb", LENGTH_BYTES + HEADER_BYTES)

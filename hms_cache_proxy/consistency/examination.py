@@ -15,11 +15,11 @@ from struct import Struct
 from struct import error as TooShort
 from typing import Final
 
-PAGE_BYTES: Final = 4096
+LARGEST_PAGE: Final = 1 << 15  # MAX_PAGESIZE; LMDB takes the system's page size for a new file, at most this
 HEADER: Final = Struct("=QHHHH")  # page number, padding, kind; end of its table of rows, begin of its rows
 OVERFLOW_PAGES: Final = Struct("=QHHI")  # the same of a large value; how many pages it has
 META: Final = Struct("=16xII16x48s48sQQ")  # magic, version; the two trees; last page, transaction
-TREE: Final = Struct("=IHHQQQQQ")  # padding, flags, depth; numbers of pages and rows; root
+TREE: Final = Struct("=IHHQQQQQ")  # padding (in the tree of free pages: the page size), flags, depth; counts; root
 NODE: Final = Struct("=HHHH")  # what it says depends on the kind of page; length of the key
 NUMBER: Final = Struct("=Q")
 MAGIC: Final = 0xBEEFC0DE
@@ -46,46 +46,65 @@ def damage(path: Path) -> str | None:
     return None
 
 
+def page_bytes(whole: bytes) -> int:
+    """The page size of a file, which its first meta page tells."""
+    _, _, free, *_ = META.unpack_from(whole)
+    found: int = TREE.unpack(free)[0]
+    if not META.size <= found <= LARGEST_PAGE or found & (found - 1):
+        raise _Damaged("a meta page is damaged")
+    return found
+
+
 def _examine(whole: bytes) -> None:
-    metas = [META.unpack_from(whole, at) for at in (0, PAGE_BYTES)]
-    if any(meta[0] != MAGIC for meta in metas):
+    size = page_bytes(whole)
+    metas = [META.unpack_from(whole, at) for at in (0, size)]
+    if any(meta[0] != MAGIC or TREE.unpack(meta[2])[0] != size for meta in metas):
         raise _Damaged("a meta page is damaged")
     *_, free, records, last_page, _ = max(metas, key=lambda meta: meta[-1])
-    seen: set[int] = set()
+    pages = _Pages(whole, size, last_page)
     for tree in (free, records):
         *_, depth, _, _, _, _, root = TREE.unpack(tree)
         if root != EMPTY:
-            _page(whole, root, depth, last_page, seen)
+            pages.follow(root, depth)
 
 
-def _page(whole: bytes, number: int, depth: int, last_page: int, seen: set[int]) -> None:
-    """A page at this distance from the leaves, which have 1, and what is below it. `seen`: the pages before it."""
-    at = number * PAGE_BYTES
-    if number in seen:
-        raise _Damaged(f"page {number} is in two places")
-    seen.add(number)
-    if number > last_page or not 1 <= depth <= DEEPEST:
-        raise _Damaged(f"page {number} is beyond the last one, or too deep")
-    found, _, kind, lower, upper = HEADER.unpack_from(whole, at)
-    if found != number or kind != (LEAF if depth == 1 else BRANCH) or not HEADER.size <= lower <= upper <= PAGE_BYTES:
-        raise _Damaged(f"the header of page {number} is damaged")
-    for place in range(HEADER.size, lower, 2):
-        node = int.from_bytes(whole[at + place : at + place + 2], "little")
-        if not upper <= node <= PAGE_BYTES - NODE.size:
-            raise _Damaged(f"a row of page {number} is outside of it")
-        low, high, flags, key_bytes = NODE.unpack_from(whole, at + node)
-        if kind == BRANCH:
-            _page(whole, low | high << 16 | flags << 32, depth - 1, last_page, seen)
-        elif flags & BIG:
-            (large,) = NUMBER.unpack_from(whole, at + node + NODE.size + key_bytes)
-            _large(whole, large, last_page)
-        elif node + NODE.size + key_bytes + (low | high << 16) > PAGE_BYTES:
-            raise _Damaged(f"a row of page {number} is too long")
+class _Pages:
+    """The pages of both trees."""
 
+    def __init__(self, whole: bytes, size: int, last: int) -> None:
+        """`size`: of a page, in bytes; `last`: the number of the last page."""
+        self._whole = whole
+        self._size = size
+        self._last = last
+        self._seen: set[int] = set()
 
-def _large(whole: bytes, number: int, last_page: int) -> None:
-    if number > last_page:
-        raise _Damaged(f"page {number} is beyond the last one")
-    found, _, kind, pages = OVERFLOW_PAGES.unpack_from(whole, number * PAGE_BYTES)
-    if found != number or kind != OVERFLOW or number + pages - 1 > last_page:
-        raise _Damaged(f"the header of page {number} is damaged")
+    def follow(self, number: int, depth: int) -> None:
+        """A page at this distance from the leaves, which have 1, and what is below it."""
+        whole, size, at = self._whole, self._size, number * self._size
+        if number in self._seen:
+            raise _Damaged(f"page {number} is in two places")
+        self._seen.add(number)
+        if number > self._last or not 1 <= depth <= DEEPEST:
+            raise _Damaged(f"page {number} is beyond the last one, or too deep")
+        found, _, kind, lower, upper = HEADER.unpack_from(whole, at)
+        if found != number or kind != (LEAF if depth == 1 else BRANCH) or not HEADER.size <= lower <= upper <= size:
+            raise _Damaged(f"the header of page {number} is damaged")
+        for place in range(HEADER.size, lower, 2):
+            node = int.from_bytes(whole[at + place : at + place + 2], "little")
+            if not upper <= node <= size - NODE.size:
+                raise _Damaged(f"a row of page {number} is outside of it")
+            low, high, flags, key_bytes = NODE.unpack_from(whole, at + node)
+            if kind == BRANCH:
+                self.follow(low | high << 16 | flags << 32, depth - 1)
+            elif flags & BIG:
+                (large,) = NUMBER.unpack_from(whole, at + node + NODE.size + key_bytes)
+                self._large(large)
+            elif node + NODE.size + key_bytes + (low | high << 16) > size:
+                raise _Damaged(f"a row of page {number} is too long")
+
+    def _large(self, number: int) -> None:
+        if number > self._last:
+            raise _Damaged(f"page {number} is beyond the last one")
+        found, _, kind, pages = OVERFLOW_PAGES.unpack_from(self._whole, number * self._size)
+        if found != number or kind != OVERFLOW or number + pages - 1 > self._last:
+            raise _Damaged(f"the header of page {number} is damaged")

@@ -15,6 +15,8 @@ Owner: any process; no state.
 
 from __future__ import annotations
 
+from hms_cache_proxy.store import protocol
+
 BLANKS = bytes(range(0x21))
 """The characters that Java's trim removes at both ends."""
 
@@ -22,7 +24,7 @@ _CATALOG_MARK = b"@"
 _CATALOG_END = b"#"
 _EMPTY_DATABASE = b"!"
 _ENDS = (_CATALOG_END, _EMPTY_DATABASE)
-DEFAULT_CATALOG = b"hive"
+DEFAULT_CATALOG = protocol.DEFAULT_CATALOG
 
 
 def read_name(raw: bytes | None) -> bytes | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -47,24 +47,37 @@ _HELD: Final = Struct(f">{INCARNATION_BYTES}s{INCARNATION_BYTES}sQ")
 _POSITION: Final = Struct(">qQ")
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Origin:
+    """Names one write of the fleet: the incarnation of the proxy that sends it, and its fence's id there."""
+
+    incarnation: bytes
+    number: int
+
+    @property
+    def possible(self) -> bool:
+        """Can it name a write at all?"""
+        return len(self.incarnation) == INCARNATION_BYTES and self.number >= 0
+
+
 class PeerFences(FenceStore):
-    """The records, with those of peers. A write is (incarnation, number): the proxy that sends it, its fence's id."""
+    """The records, with those of peers."""
 
     def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, hold_ns: int) -> None:
         self._incarnation = incarnation
         super().__init__(path, page, hold_ns=hold_ns, fleet=True)
 
-    def under_way(self) -> list[tuple[tuple[bytes, int], tuple[Target, ...]]]:
+    def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         """Every write that is not over: of this proxy, and those of which their own proxies have told it."""
         with self._look() as txn:
             held = {row: _HELD.unpack(key[1:]) for key, row in rows(txn, b"p")}
-            found: list[tuple[tuple[bytes, int], tuple[Target, ...]]] = []
+            found: list[tuple[Origin, tuple[Target, ...]]] = []
             for key, fence in fences_in(txn):
                 if fence.state == FINITE:
                     continue
                 via, incarnation, number = held.get(key[1:], (b"", self._incarnation, NUMBER.unpack(key[1:])[0]))
                 if via in (b"", incarnation):
-                    found.append(((incarnation, number), fence.targets))
+                    found.append((Origin(incarnation, number), fence.targets))
             return found
 
     def position(self) -> int:
@@ -81,9 +94,9 @@ class PeerFences(FenceStore):
             later = [row for key, row in rows(txn, b"s") if NUMBER.unpack(key[1:])[0] > position]
             return tuple(dict.fromkeys(target for row in later for target in unpack_targets(row)))
 
-    def hold_for(self, via: bytes, write: tuple[bytes, int], targets: Sequence[Target]) -> None:
+    def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
         """A write of a peer is about to leave."""
-        key, until_ns = b"p" + _HELD.pack(via, *write), time.monotonic_ns() + OVERDUE * self._hold_ns
+        key, until_ns = _held_key(via, origin), time.monotonic_ns() + OVERDUE * self._hold_ns
         fence = Fence(UNKNOWN, 0, until_ns, 0, 0, tuple(targets))
         with self._change() as txn:
             number = txn.get(key)
@@ -110,18 +123,19 @@ class PeerFences(FenceStore):
         fence = self._open_fence(txn, number)
         return fence if fence is not None and fence.until_ns < soon_ns else None
 
-    def release_of(self, via: bytes, write: tuple[bytes, int], *, executed: bool = True) -> None:
+    def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
         """The write is over: its targets are reloaded, unless it was not executed."""
         with self._change() as txn:
-            self._release(txn, b"p" + _HELD.pack(via, *write), executed=executed)
+            self._release(txn, _held_key(via, origin), executed=executed)
 
-    def release_all_but(self, via: bytes, writes: frozenset[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    def release_others(self, via: bytes, origins: frozenset[Origin]) -> list[Origin]:
         """Releases all that this peer has told of but these. Returns what was released."""
         with self._change() as txn:
-            over = [key for key, _ in rows(txn, b"p" + via) if _HELD.unpack(key[1:])[1:] not in writes]
+            told = {key: Origin(*_HELD.unpack(key[1:])[1:]) for key, _ in rows(txn, b"p" + via)}
+            over = {key: origin for key, origin in told.items() if origin not in origins}
             for key in over:
                 self._release(txn, key)
-        return [(row[1], row[2]) for row in (_HELD.unpack(key[1:]) for key in over)]
+        return list(over.values())
 
     def missed(self, via: bytes) -> None:
         """The connection to the peer has ended: what it has told of is of unknown outcome. Release it when its time is
@@ -214,3 +228,7 @@ class PeerFences(FenceStore):
         row = txn.get(b"f" + number)
         fence = None if row is None else Fence.unpack(row)
         return None if fence is None or fence.state == FINITE else fence
+
+
+def _held_key(via: bytes, origin: Origin) -> bytes:
+    return b"p" + _HELD.pack(via, origin.incarnation, origin.number)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hms_cache_proxy.embedded.failures import internal, meta, no_such_object
-from hms_cache_proxy.store import part_names
+from hms_cache_proxy.store import part_names, protocol
 from hms_cache_proxy.wire.spec import Struct
 
-DEFAULT_CATALOG = "hive"
+DEFAULT_CATALOG = protocol.DEFAULT_CATALOG.decode()
 NO_IDENTIFIER = 'Cannot invoke "String.trim()" because "identifier" is null'
 """Java's message for a missing name."""
 SPACE = "".join(map(chr, range(33)))

@@ -28,7 +28,7 @@ from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.values import arguments
 from hms_cache_proxy.embedded.warehouse import Warehouse
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import ApplicationError, MessageType, exception_message, message_header
 from hms_cache_proxy.wire.spec import Struct
 
@@ -111,4 +111,4 @@ def _deadlock(error: DBAPIError) -> bool:
 
 def _declared(method: str, kind: str) -> str | None:
     """The field of the result that carries an exception of this type, if the method declares it."""
-    return next((row.name for row in spec.METHODS[method].result if row.id > 0 and row.type == kind), None)
+    return next((row.name for row in facts.METHODS[method].result if row.id > 0 and row.type == kind), None)

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.upstream.replay import user_named
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType
 from hms_cache_proxy.wire.spans import fields_of
@@ -104,7 +105,7 @@ class CapableDecider:
         """The capabilities of the user that set_ugi has named; '' without one."""
         words = self._known.get(identity)
         if words is None:
-            user = _user(identity)
+            user = user_named(identity) or ""
             words = next((rule.capabilities for rule in self._rules if rule.user.match(user)), ())
             if len(self._known) >= _USERS_REMEMBERED:
                 self._known.clear()
@@ -142,14 +143,3 @@ def _sent_as(decision: Decision, message: bytes) -> Decision:
 
         return Work(step)
     return decision
-
-
-def _user(identity: bytes | None) -> str:
-    """The user's name in the arguments of a set_ugi."""
-    if identity is None:
-        return ""
-    try:
-        name = spec.decode(spec.args("set_ugi"), identity)[0].user_name
-    except WireError:
-        return ""
-    return (name or b"").decode("utf-8", "replace")

@@ -185,7 +185,7 @@ class Dispatcher:
         if method.kind is MethodKind.WRITE or method.kind is MethodKind.TRANSACTION:
             targets = found.named(message, header.body, complete=complete)
             if method.kind is MethodKind.TRANSACTION and not targets:
-                return Forward(label, "relay", method.kind.value)
+                return Forward(label, "relay", method.kind.value, retry=method.retry)
             if method.silent_before_4:
                 identity = self._reader.identity  # None: this worker has not read the cache yet, and others have
                 in_4 = identity is not None and identity.hive_line.startswith("4.")
@@ -197,10 +197,10 @@ class Dispatcher:
             )
         if method.kind is MethodKind.EVENTS:
             pending = effects.EventIds(self._shared, label)
-            return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=True, pending=pending)
+            return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=method.retry, pending=pending)
         if method.kind is MethodKind.SESSION:
             return effects.session_call(session, label, header, message)
-        return Forward(label, "relay", method.kind.value)
+        return Forward(label, "relay", method.kind.value, retry=method.retry)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
         pending = effects.FencedWrite(self._shared, targets, logs) if targets else NOTHING

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 
 Path = str
 """Dotted field names of the newest IDL that has them; a step into a list means each of its elements."""
@@ -20,23 +20,23 @@ Path = str
 @cache
 def projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
     """The class that decodes these paths of a method's arguments. KeyError for an unknown field."""
-    return _project(f"{method}_args", spec.METHODS[method].args, spec.args(method), paths)
+    return _project(f"{method}_args", facts.METHODS[method].args, spec.args(method), paths)
 
 
 @cache
 def struct_projection(name: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
     """The same for a struct."""
-    return _project(name, spec.fields(name), spec.struct(name), paths)
+    return _project(name, facts.fields(name), spec.struct(name), paths)
 
 
 @cache
 def result_projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
     """The same for a method's result."""
-    return _project(f"{method}_result", spec.METHODS[method].result, spec.result(method), paths)
+    return _project(f"{method}_result", facts.METHODS[method].result, spec.result(method), paths)
 
 
 def _project(
-    name: str, rows: tuple[spec.FieldFact, ...], whole: type[spec.Struct], paths: Sequence[Path]
+    name: str, rows: tuple[facts.FieldFact, ...], whole: type[spec.Struct], paths: Sequence[Path]
 ) -> type[spec.Struct]:
     below: dict[str, list[Path]] = {}
     for path in paths:
@@ -49,7 +49,7 @@ def _project(
         field_id, ttype, _, inner, default = by_name[step]
         if rests:
             struct_name = types[step].removeprefix("list<").removesuffix(">")
-            part = _project(struct_name, spec.fields(struct_name), spec.struct(struct_name), rests)
+            part = _project(struct_name, facts.fields(struct_name), spec.struct(struct_name), rests)
             is_list = ttype == spec.TType.LIST
             inner = (spec.TType.STRUCT, part._typeargs, False) if is_list else part._typeargs
         chosen[field_id] = (field_id, ttype, step, inner, default)

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Serve
+from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward
 from hms_cache_proxy.wire.message import Header
-from hms_cache_proxy.wire.spec import METHODS
 
 from . import effects
+from .table import METHODS, OTHER_LABEL, MethodKind
 
-OTHER = "other"  # label of methods that no known Hive has: clients must not be able to make labels
-SESSION_CALLS = frozenset({b"set_ugi", b"setMetaConf"})
-# Named like reads, but they change something.
-_NOT_READS = frozenset(
-    {b"get_lock_materialization_rebuild", b"get_lock_materialization_rebuild_req", b"get_delegation_token"}
-)
+SESSION_CALLS = frozenset(name.encode() for name, method in METHODS.items() if method.kind is MethodKind.SESSION)
 
 
 class RelayDispatcher(BaseDecider):
@@ -27,16 +22,10 @@ class RelayDispatcher(BaseDecider):
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
-        self._known: dict[bytes, Forward] = {}
-        self._other = Forward(label=OTHER, outcome="relay", reason=reason)
-        for name in METHODS:
-            encoded = name.encode()
-            self._known[encoded] = Forward(
-                label=name,
-                outcome="relay",
-                reason=reason,
-                retry=encoded.startswith(b"get") and encoded not in _NOT_READS,
-            )
+        self._known = {
+            name.encode(): Forward(name, "relay", reason, retry=method.retry) for name, method in METHODS.items()
+        }
+        self._other = Forward(OTHER_LABEL, "relay", reason)
 
     def decide(
         self,
@@ -47,8 +36,8 @@ class RelayDispatcher(BaseDecider):
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward:
-        """Forward."""
+    ) -> Forward:
+        """How the call is relayed."""
         if header.name in SESSION_CALLS:
             call = effects.session_call(session, header.name.decode(), header, message)
             return replace(call, reason=self._reason)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import (
     ApplicationError,
     Header,
@@ -68,7 +68,7 @@ def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | N
         return None
     if field_id and not not_found:
         return None
-    if field_id and not {row.type for row in spec.METHODS[method].result if row.id == field_id} <= NOT_FOUND:
+    if field_id and not {row.type for row in facts.METHODS[method].result if row.id == field_id} <= NOT_FOUND:
         return None
     return reply[header.body :]
 

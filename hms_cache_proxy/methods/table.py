@@ -14,7 +14,7 @@ Kinds:
   if these name something, it is also a write.
 - `session`: changes the state of its connection.
 - `events`: returns event ids; the cache must have reached them before the next hit of any connection.
-- `neutral`: none of these; relayed without any effect.
+- `neutral`: none of these; relayed without any effect on what is cached.
 
 A method that is not in the table is relayed, and treated as a write to everything.
 Owner: any process; constants.
@@ -63,6 +63,13 @@ class Method:
     """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
     silent_in_4: tuple[s.Rule, ...] = ()
     """Those that it may change which Hive 4 does not log either: their statistics, if it cannot merge them."""
+    changes_nothing: bool = False
+    """It only reads from the metastore, though it is of another kind than `read` and `events`."""
+
+    @property
+    def retry(self) -> bool:
+        """May a call be sent again that has no reply? It may have been executed."""
+        return self.changes_nothing or self.kind is MethodKind.READ or self.kind is MethodKind.EVENTS
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -95,6 +102,10 @@ def _logged(name: str, *rules: s.Rule) -> Method:
 
 def _some(kind: MethodKind, names: str) -> list[Method]:
     return [Method(name, kind) for name in names.split()]
+
+
+def _only_read(kind: MethodKind, names: str) -> list[Method]:
+    return [Method(name, kind, changes_nothing=True) for name in names.split()]
 
 
 def _constraint(name: str, rows: str) -> Method:
@@ -181,7 +192,7 @@ _ROWS: list[Method] = [
     _write("drop_database", s.whole_database("name"), s.functions()),
     _write("drop_database_req", s.whole_database("req.name", "req.catalogName"), s.functions()),
     # Data connectors: remote databases are never answered from the cache
-    *_some(MethodKind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
+    *_only_read(MethodKind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
     *_some(MethodKind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
     *_some(MethodKind.WRITE, "alter_dataconnector_req drop_dataconnector drop_dataconnector_req"),
     # Tables
@@ -379,26 +390,29 @@ _ROWS: list[Method] = [
     *_some(MethodKind.LOCK, "check_lock unlock"),
     # Transactions: their readers bring write id lists; a commit can change more than transactional tables
     Method("commit_txn", MethodKind.TRANSACTION, _COMMIT),
-    *_some(MethodKind.TRANSACTION, "open_txns abort_txn abort_txns get_open_txns get_open_txns_req"),
-    *_some(MethodKind.TRANSACTION, "get_open_txns_info get_valid_write_ids allocate_table_write_ids"),
-    *_some(MethodKind.TRANSACTION, "get_max_allocated_table_write_id get_latest_txnid_in_conflict seed_txn_id"),
+    *_only_read(MethodKind.TRANSACTION, "get_open_txns get_open_txns_req get_open_txns_info get_valid_write_ids"),
+    *_only_read(MethodKind.TRANSACTION, "get_max_allocated_table_write_id get_latest_txnid_in_conflict"),
+    *_only_read(MethodKind.TRANSACTION, "get_all_write_event_info get_replayed_txns_for_policy"),
+    *_some(MethodKind.TRANSACTION, "open_txns abort_txn abort_txns allocate_table_write_ids seed_txn_id"),
     *_some(MethodKind.TRANSACTION, "seed_write_id repl_tbl_writeid_state add_write_ids_to_min_history"),
-    *_some(MethodKind.TRANSACTION, "add_dynamic_partitions add_write_notification_log get_all_write_event_info"),
+    *_some(MethodKind.TRANSACTION, "add_dynamic_partitions add_write_notification_log"),
     *_some(MethodKind.TRANSACTION, "add_write_notification_log_in_batch get_lock_materialization_rebuild"),
-    *_some(MethodKind.TRANSACTION, "heartbeat_lock_materialization_rebuild get_replayed_txns_for_policy"),
-    *_some(MethodKind.NEUTRAL, "heartbeat heartbeat_txn_range show_locks"),
+    *_some(MethodKind.TRANSACTION, "heartbeat_lock_materialization_rebuild"),
+    *_only_read(MethodKind.NEUTRAL, "show_locks"),
+    *_some(MethodKind.NEUTRAL, "heartbeat heartbeat_txn_range"),
     # Compaction: of transactional tables only
     *_some(MethodKind.TRANSACTION, "compact compact2 abort_Compactions find_next_compact find_next_compact2"),
     *_some(MethodKind.TRANSACTION, "mark_cleaned mark_compacted mark_failed mark_refused set_hadoop_jobid"),
     *_some(MethodKind.TRANSACTION, "submit_for_cleanup update_compactor_state update_transaction_statistics"),
-    *_some(MethodKind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
+    *_only_read(MethodKind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
     *_some(MethodKind.TRANSACTION, "update_compaction_metrics_data remove_compaction_metrics_data"),
     # Notifications
     *_some(MethodKind.EVENTS, "get_next_notification get_current_notificationEventId get_notification_events_count"),
     _write("fire_listener_event", s.table("rqst.dbName", "rqst.tableName", "rqst.catName")),
     # Sessions
     *_some(MethodKind.SESSION, "set_ugi setMetaConf"),
-    *_some(MethodKind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
+    *_only_read(MethodKind.NEUTRAL, "getMetaConf get_config_value get_metastore_db_uuid"),
+    *_some(MethodKind.NEUTRAL, "flushCache"),
     # Roles and privileges: never served from the cache, but answers that are kept per user depend on them
     _write("create_role", s.roles(), s.wide_rights()),
     _write("drop_role", s.roles(), s.wide_rights()),
@@ -409,45 +423,46 @@ _ROWS: list[Method] = [
     _write("revoke_privileges", s.roles(), _granted("privileges")),
     _write("grant_revoke_privileges", s.roles(), _granted("request.privileges")),
     _write("refresh_privileges", s.roles(), s.rights("objToRefresh"), _granted("grantRequest.privileges")),
-    *_some(MethodKind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
-    *_some(MethodKind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
+    *_only_read(MethodKind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
+    *_only_read(MethodKind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
     # Delegation tokens and master keys
-    *_some(MethodKind.NEUTRAL, "get_delegation_token renew_delegation_token cancel_delegation_token get_token"),
-    *_some(MethodKind.NEUTRAL, "add_token remove_token get_all_token_identifiers get_master_keys"),
+    *_only_read(MethodKind.NEUTRAL, "get_token get_all_token_identifiers get_master_keys"),
+    *_some(MethodKind.NEUTRAL, "get_delegation_token renew_delegation_token cancel_delegation_token"),
+    *_some(MethodKind.NEUTRAL, "add_token remove_token"),
     *_some(MethodKind.NEUTRAL, "add_master_key update_master_key remove_master_key"),
     # Types
-    *_some(MethodKind.NEUTRAL, "get_type get_type_all"),
+    *_only_read(MethodKind.NEUTRAL, "get_type get_type_all"),
     *_some(MethodKind.WRITE, "create_type drop_type"),
     # File metadata
-    *_some(MethodKind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr put_file_metadata"),
-    *_some(MethodKind.NEUTRAL, "clear_file_metadata cache_file_metadata"),
+    *_only_read(MethodKind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr"),
+    *_some(MethodKind.NEUTRAL, "put_file_metadata clear_file_metadata cache_file_metadata"),
     _write("cm_recycle"),  # moves files
     # Names of partitions, computed
-    *_some(MethodKind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec partition_name_to_vals"),
+    *_only_read(MethodKind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec"),
+    *_only_read(MethodKind.NEUTRAL, "partition_name_to_vals"),
     # Workload management
-    *_some(MethodKind.NEUTRAL, "get_active_resource_plan get_all_resource_plans get_resource_plan"),
-    *_some(MethodKind.NEUTRAL, "get_triggers_for_resourceplan validate_resource_plan"),
+    *_only_read(MethodKind.NEUTRAL, "get_active_resource_plan get_all_resource_plans get_resource_plan"),
+    *_only_read(MethodKind.NEUTRAL, "get_triggers_for_resourceplan validate_resource_plan"),
     *_some(MethodKind.WRITE, "create_resource_plan alter_resource_plan drop_resource_plan"),
     *_some(MethodKind.WRITE, "create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger"),
     *_some(MethodKind.WRITE, "drop_wm_trigger create_or_update_wm_mapping drop_wm_mapping"),
     *_some(MethodKind.WRITE, "create_or_drop_wm_trigger_to_pool_mapping"),
     # Schema registry
-    *_some(MethodKind.NEUTRAL, "get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols"),
-    *_some(MethodKind.NEUTRAL, "get_schema_all_versions get_serde"),
+    *_only_read(MethodKind.NEUTRAL, "get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols"),
+    *_only_read(MethodKind.NEUTRAL, "get_schema_all_versions get_serde"),
     *_some(MethodKind.WRITE, "create_ischema alter_ischema drop_ischema add_schema_version add_serde"),
     *_some(MethodKind.WRITE, "drop_schema_version map_schema_version_to_serde set_schema_version_state"),
     # Stored procedures, packages, properties, scheduled queries, metrics
-    *_some(MethodKind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
+    *_only_read(MethodKind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
     *_some(MethodKind.WRITE, "create_stored_procedure drop_stored_procedure add_package drop_package"),
-    *_some(MethodKind.NEUTRAL, "get_properties get_scheduled_query get_runtime_stats"),
+    *_only_read(MethodKind.NEUTRAL, "get_properties get_scheduled_query get_runtime_stats get_replication_metrics"),
     *_some(MethodKind.WRITE, "set_properties scheduled_query_maintenance scheduled_query_progress"),
     _write("scheduled_query_poll"),  # starts the query that it returns
-    *_some(MethodKind.NEUTRAL, "get_replication_metrics"),
     *_some(MethodKind.WRITE, "add_runtime_stats add_replication_metrics"),
     # fb303
-    *_some(MethodKind.NEUTRAL, "aliveSince getCounter getCounters getCpuProfile getName getOption"),
-    *_some(MethodKind.NEUTRAL, "getOptions getStatus getStatusDetails getVersion reinitialize setOption"),
-    *_some(MethodKind.NEUTRAL, "shutdown"),
+    *_only_read(MethodKind.NEUTRAL, "aliveSince getCounter getCounters getCpuProfile getName getOption"),
+    *_only_read(MethodKind.NEUTRAL, "getOptions getStatus getStatusDetails getVersion"),
+    *_some(MethodKind.NEUTRAL, "reinitialize setOption shutdown"),
 ]
 
 METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}

@@ -36,8 +36,6 @@ from hms_cache_proxy.peers.cancellations import PeerCancellations
 from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
-from hms_cache_proxy.peers.notices import PeerNotices
-from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.peers.terms import (
     SECOND,
@@ -54,12 +52,14 @@ from hms_cache_proxy.peers.terms import (
 )
 from hms_cache_proxy.peers.wires import PeerWire, WorkerWire
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
+from hms_cache_proxy.sparing import SparingLog
 
 LOOK_UP_S = 2.5
 DIAL_S = 3.0
 IDENTITY_S = 0.05
 REPORT_S = 1.0
 CANCELLED_S = 0.25
+SAME_NOTICE_S = 600.0  # a peer that does not belong here dials again every two seconds, and anybody can open the port
 MOST_GREETING = 64
 """Connections at once from whoever has not shown that it knows the secret."""
 
@@ -91,7 +91,7 @@ class PeersProcess:
         self._greeting: dict[int, PeerWire] = {}
         """Accepted connections whose handshake is not over, in their order."""
 
-        self._notices = PeerNotices()
+        self._say = SparingLog(same_reason_s=SAME_NOTICE_S).say
         self._links = 0
         self._desk = WorkerDesk()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +133,7 @@ class PeersProcess:
             self._page[Slot.GIVEN_UNTIL_NS],
             serves=self._config.consistency in ("session", "bounded"),
         )
-        self._fleet = Fleet(own, FenceRecords(self._fences), fleet_times(self._config.peers))
+        self._fleet = Fleet(own, self._fences, fleet_times(self._config.peers))
         await asyncio.get_running_loop().create_server(self._accepted, sock=listener)
         log.info("peers", listen=str(self._config.peer_listen), peers=list(self._config.peers))
         self._desk.open(self._fleet, boottime_ns())
@@ -211,7 +211,7 @@ class PeersProcess:
                 rows = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
             except (OSError, ValueError) as error:  # ValueError: it cannot be a name of DNS
                 complete = False
-                self._notices.say("peers cannot be looked up", host, str(error), boottime_ns())
+                self._say("peers cannot be looked up", host, address=host, reason=str(error))
                 continue
             found += [str(Address(str(row[4][0]), int(port))) for row in rows]
         return found, complete
@@ -298,11 +298,11 @@ class PeersProcess:
         if self._wires.pop(wire.link, None) is not None:
             self._fleet.closed(wire.link, boottime_ns())
         elif not wire.greeted and wire.address is not None:
-            self._notices.say("a peer does not greet", wire.address, problem, boottime_ns())
+            self._say("a peer does not greet", wire.address, address=wire.address, reason=problem)
             self._fleet.dial_failed(wire.address, problem, boottime_ns())
         elif not wire.greeted:
             self._greeting.pop(wire.link, None)
-            self._notices.say("a peer was turned away", wire.remote_host, problem, boottime_ns())
+            self._say("a peer was turned away", wire.remote_host, address=wire.remote_host, reason=problem)
         self._carry_out()
 
     # workers
@@ -344,7 +344,7 @@ class PeersProcess:
                 if self._cancelled is not None:
                     self._cancelled.told(records, unix_ms())
             case TellPeer(event, address, reason):
-                self._notices.say(event, address, reason, boottime_ns())
+                self._say(event, address, address=address, reason=reason)
 
     def _addressed(self, wire: PeerWire, message: PeerMessage) -> PeerMessage:
         """A hello names this proxy as the other one can reach it."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import (
@@ -28,7 +29,6 @@ from hms_cache_proxy.peers.messages import (
     CallsCounted,
     Hello,
     LeaseAsked,
-    Origin,
     PeerMessage,
     RefusedPeer,
     TokensCancelled,
@@ -150,7 +150,7 @@ class Fleet:
         self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)
         try:
             self._keep()
-            standing = self._records.standing()
+            standing = self._records.under_way()
             self._catch_up(standing, now_ns)  # first: a fence may stand in the place of one that is over
             self.outbox.compare((origin for origin, _ in standing), now_ns)
             self._tell_notes(now_ns)
@@ -357,7 +357,7 @@ class Fleet:
         try:
             self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
             position = self._records.position()
-            self._catch_up(self._records.standing(), now_ns)
+            self._catch_up(self._records.under_way(), now_ns)
             self._tell_notes(now_ns)
         except CacheError:
             return None
@@ -400,7 +400,7 @@ class Fleet:
 
     def told(self) -> list[tuple[Origin, Writes]]:
         """The fences that a new follower is told of: also those that are held for others, living or dead."""
-        return self._records.standing()
+        return self._records.under_way()
 
     # writes of this proxy
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from hms_cache_proxy.cache.targets import UNKNOWN
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
@@ -26,7 +27,6 @@ from hms_cache_proxy.peers.messages import (
     LeaseGiven,
     LockWaits,
     MissedTargets,
-    Origin,
     PeerMessage,
     Replayed,
     TokensCancelled,

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from hms_cache_proxy.cache.targets import ALL, Target
-from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.errors import WireError
 
 MOST_TARGET_BYTES: Final = 1 << 20
@@ -23,19 +23,6 @@ MOST_TARGET_BYTES: Final = 1 << 20
 
 KNOWN_TARGETS: Final = frozenset(b"*?DdltFCBKRGgpqQ")
 """The first bytes of the targets of this version (cache/targets.py)."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Origin:
-    """Names one write of the fleet: the incarnation of the proxy that sends it, and its fence's id there."""
-
-    incarnation: bytes
-    number: int
-
-    @property
-    def possible(self) -> bool:
-        """Can it name a write at all?"""
-        return len(self.incarnation) == INCARNATION_BYTES and self.number >= 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.consistency.notes import Note, NoteKind
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.messages import (
     EventReached,
@@ -32,7 +33,6 @@ from hms_cache_proxy.peers.messages import (
     LeaseGiven,
     LockWaits,
     MissedTargets,
-    Origin,
     PeerMessage,
     Replayed,
     TokensCancelled,

@@ -13,7 +13,8 @@ from typing import Protocol
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.consistency.notes import Note
-from hms_cache_proxy.peers.messages import Origin, PeerMessage
+from hms_cache_proxy.consistency.peer_fences import Origin
+from hms_cache_proxy.peers.messages import PeerMessage
 
 SECOND: int = 1_000_000_000
 LIST_LAG_NS: int = 35 * SECOND
@@ -73,10 +74,11 @@ def fleet_times(peers: Sequence[str]) -> FleetTimes:
 
 
 class PeerRecords(Protocol):
-    """The fences, as the protocol uses them. `via`: the incarnation of the proxy that has told of a fence. Every change
-    is committed when its call returns; CacheError if it cannot be."""
+    """The fences, as the protocol uses them; PeerFences (consistency/peer_fences.py) implements it. `via`: the
+    incarnation of the proxy that has told of a fence. Every change is committed when its call returns; CacheError if it
+    cannot be."""
 
-    def standing(self) -> list[tuple[Origin, tuple[Target, ...]]]:
+    def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         """Every write that is not over: of this proxy, and those of which their own proxies have told it. (If what
         others pass on were passed on again, two proxies could keep each other from ending a fence.)"""
         ...

@@ -23,10 +23,9 @@ from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.replies import HitLabel
-from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.server.inbox import Request
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.upstream.replay import user_named
 
 HEAD_BYTES = 512  # of a request: the names that its rules read come first
 USER_CHARACTERS = 128
@@ -133,15 +132,9 @@ def _say(call: LoggedCall, head: bytes, size: int) -> str:
 
 
 def user_of(identity: bytes | None) -> str | None:
-    """The name in the arguments of set_ugi."""
-    if identity is None:
-        return None
-    try:
-        row, _ = spec.decode(spec.args("set_ugi"), identity, 0)
-    except WireError:
-        return None
-    name: bytes | None = row.user_name
-    return None if name is None else name.decode("utf-8", "replace")[:USER_CHARACTERS]
+    """The user as lines show it: no more than USER_CHARACTERS of the name."""
+    name = user_named(identity)
+    return None if name is None else name[:USER_CHARACTERS]
 
 
 def head_of(request: Request) -> tuple[bytes, bool]:

@@ -23,7 +23,7 @@ from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
 from hms_cache_proxy.methods.token_calls import BLOCKED
 from hms_cache_proxy.server.access_lines import dotted, say_when, user_of
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import NEED_MORE, MessageType, parse_header
 
 REQUEST_BYTES: Final = 16 << 10  # of a request, whose names are read
@@ -168,11 +168,11 @@ def came_back(method: str, reply: bytes) -> tuple[int | None, str | None]:
         return None, None
     if header.type is MessageType.EXCEPTION:
         return None, "TApplicationException"
-    if method not in spec.METHODS or reply[header.body] == spec.TType.STOP:
+    if method not in facts.METHODS or reply[header.body] == spec.TType.STOP:
         return None, None
     field = int.from_bytes(reply[header.body + 1 : header.body + 3], "big")
     if field:
-        return None, next((row.type for row in spec.METHODS[method].result if row.id == field), "unknown")
+        return None, next((row.type for row in facts.METHODS[method].result if row.id == field), "unknown")
     return _counted(reply, header.body, *_shape(method)), None
 
 
@@ -196,12 +196,12 @@ def _counted(reply: bytes, at: int, shape: str | None, wrapped: bool) -> int | N
 def _shape(method: str) -> tuple[str | None, bool]:
     """Where a method's reply has partitions, and whether that is within a struct. (None, False): nowhere, or where they
     are not counted (PartitionSpec)."""
-    returned = next((row.type for row in spec.METHODS[method].result if row.id == 0), "")
+    returned = next((row.type for row in facts.METHODS[method].result if row.id == 0), "")
     if returned == "list<string>" and "partition_names" in method:
         return "list", False
     if returned == "GetPartitionNamesPsResponse":
         return "list", True
-    if returned in _TYPES or returned not in spec.STRUCTS:
+    if returned in _TYPES or returned not in facts.STRUCTS:
         return _TYPES.get(returned), False
-    first = next((row.type for row in spec.fields(returned) if row.id == 1), "")
+    first = next((row.type for row in facts.fields(returned) if row.id == 1), "")
     return _TYPES.get(first), True

@@ -29,7 +29,7 @@ from hms_cache_proxy.server.first_bytes import FirstBytes
 from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.passed_logins import PassedLogins
-from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
 from hms_cache_proxy.wire.message import NEED_MORE

@@ -43,7 +43,7 @@ from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint
 from hms_cache_proxy.upstream.link import HttpFailure, UpstreamLink, connect, keep_alive, why_unopened
-from hms_cache_proxy.upstream.replay import named
+from hms_cache_proxy.upstream.replay import user_named
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
@@ -341,7 +341,7 @@ class Client(asyncio.Protocol):
         if login is not None:
             caller = CallUser(login.user, login.bearer)
         elif endpoint.http is not None:
-            caller = CallUser(named(self._session.identity))
+            caller = CallUser(user_named(self._session.identity))
         self._opening = self._hub.spawn(self._connect(endpoint, caller), f"connect {endpoint.uri}")
 
     def _no_place(self, endpoint: Endpoint) -> None:

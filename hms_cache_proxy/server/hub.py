@@ -23,11 +23,11 @@ from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
-from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
+from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces
 

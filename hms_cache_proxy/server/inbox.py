@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from hms_cache_proxy.budget import Charge
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.server.spool import Spool, SpoolRoom
+from hms_cache_proxy.wire.facts import METHODS
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
-from hms_cache_proxy.wire.spec import METHODS
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
 HEAD_BYTES = 1 << 16  # of a larger request: the header and the names, for all known methods

@@ -16,12 +16,11 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic, monotonic_ns
+from time import monotonic_ns
 from typing import Generic, Literal, Protocol, TypeVar
 
-import structlog
-
 from hms_cache_proxy.server.log_file import LogFile
+from hms_cache_proxy.sparing import SparingLog
 
 WAITING_ITEMS = 100_000  # of the access log: 30 MB with requests of 100 bytes, 75 MB at most; a second of a core's hits
 SLICE_NS = 300_000  # of the loop's time in one turn
@@ -29,8 +28,6 @@ CHUNK_BYTES = 256 << 10  # of lines that are written at once
 SAY_INTERVAL_S = 60.0
 
 LineFate = Literal["written", "overflow", "failed"]
-
-log = structlog.get_logger()
 
 Item = TypeVar("Item")
 Made = TypeVar("Made", contravariant=True)
@@ -70,15 +67,16 @@ class LineLog(Generic[Item]):
         self._overflow = 0
         self._missing: Counter[LineFate] = Counter()  # lines that no gap in the file tells of
         self._writing = asyncio.Lock()
-        self._said_s = -SAY_INTERVAL_S
+        self._say = SparingLog(interval_s=SAY_INTERVAL_S).say
 
     async def flush(self) -> None:
         """Write what waits. One flush at a time; the next waits for it."""
         async with self._writing:
+            name = self._kind.name
             if self._overflow:
                 left_out, self._overflow = self._overflow, 0
                 self._miss("overflow", left_out)
-                self._say(f"{self._kind.name}: more lines than can be written", left_out=left_out)
+                self._say(f"{name}: more lines than can be written", name, lines_lost=left_out)
             self._lines.begin()
             left = len(self._waiting)
             if not left and self._gap():
@@ -123,15 +121,10 @@ class LineLog(Generic[Item]):
             self._missing.update(missing)
         lost = data.count(b"\n") - max(0, written - gaps)
         self._miss("failed", lost)
-        self._say(f"{self._kind.name} cannot be written", file=str(self._file.path), error=str(error), lines_lost=lost)
+        name, file = self._kind.name, str(self._file.path)
+        self._say(f"{name} cannot be written", name, file=file, error=str(error), lines_lost=lost)
 
     def _miss(self, why: LineFate, lines: int) -> None:
         self._count(why, lines)
         if lines:
             self._missing[why] += lines
-
-    def _say(self, event: str, **details: object) -> None:
-        now_s = monotonic()
-        if now_s - self._said_s >= SAY_INTERVAL_S:
-            self._said_s = now_s
-            log.warning(event, **details)

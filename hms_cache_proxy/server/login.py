@@ -23,7 +23,7 @@ from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
-from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import Negotiation

@@ -22,7 +22,7 @@ from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
-from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import first_reached
@@ -124,7 +124,7 @@ class Refresher:
 
     async def _connected(self, identity: bytes) -> tuple[Endpoint, MetastoreStreams]:
         """A connection of this user."""
-        caller = CallUser(replay.named(identity)) if identity else None
+        caller = CallUser(replay.user_named(identity)) if identity else None
         endpoint, streams = await first_reached(
             self._endpoints,
             self._connect_timeout_s,

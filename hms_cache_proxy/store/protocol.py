@@ -33,6 +33,9 @@ TableKey = tuple[bytes, bytes, bytes]
 WritesKey = tuple[bytes, bytes]
 """(database, table): write ids have no catalogs, so tables of one name in two catalogs share them."""
 
+DEFAULT_CATALOG = b"hive"
+"""The catalog of a name without one, and of everything in a metastore that knows no catalogs."""
+
 UNKNOWN_ID = 0
 """The id of a table if a listing does not have it, or of a transaction if the store does not know it."""
 

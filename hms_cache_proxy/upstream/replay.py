@@ -33,8 +33,8 @@ def naming(user: str) -> Naming:
     return Naming(identity, (Header(b"set_ugi", MessageType.CALL, 0, len(begin)), begin + identity))
 
 
-def named(identity: bytes | None) -> str | None:
-    """The user in the arguments of a set_ugi; bytes that are not UTF-8 become U+FFFD. None: there is none."""
+def user_named(identity: bytes | None) -> str | None:
+    """The user in the arguments of a set_ugi; bytes that are not UTF-8 become U+FFFD. None: they name nobody."""
     if identity is None:
         return None
     try:

@@ -20,7 +20,7 @@ from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.upstream.sasl_client import ThriftSocket, opened_socket
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import (
     DEFAULT_LIMITS,
     ApplicationError,
@@ -172,7 +172,7 @@ def result_in(uri: str, method: str, header: Header, data: bytes) -> int:
 def success_in(uri: str, method: str, data: bytes, body: int) -> Any:
     """Field 0 of the result struct at this offset, None if it has none. Raises Declared."""
     result, _ = _understood(uri, method, partial(spec.decode, spec.result(method), data, body))
-    for field in spec.METHODS[method].result:
+    for field in facts.METHODS[method].result:
         value = getattr(result, field.name, None)
         if field.id != 0 and value is not None:
             raise Declared(f"{uri}: {method}: {field.type}: {_text(value)}", uri=uri, method=method, struct=value)

@@ -14,7 +14,6 @@ from functools import cache
 from hms_cache_proxy.wire import facts_generated as _facts
 
 VERSIONS: tuple[str, ...] = _facts.VERSIONS
-CONSTANTS: Mapping[str, object] = _facts.CONSTANTS
 #: Members of each enumeration, of all versions. No version has given a value a second meaning.
 ENUMS: Mapping[str, Mapping[str, int]] = _facts.ENUMS
 #: The names of all structs, unions and exceptions.
@@ -72,11 +71,6 @@ def fields(struct_name: str) -> tuple[FieldFact, ...]:
 def is_union(struct_name: str) -> bool:
     """Whether at most one of its fields is set."""
     return bool(_facts.STRUCTS[struct_name][0] == "union")
-
-
-def struct_versions(struct_name: str) -> tuple[str, ...]:
-    """The versions that have this struct."""
-    return _versions(_facts.STRUCTS[struct_name][1])
 
 
 class _Methods(Mapping[str, MethodFact]):

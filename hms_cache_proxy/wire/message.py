@@ -15,7 +15,7 @@ from struct import Struct as Packer
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 
 
 class _NeedMore(Enum):
@@ -75,7 +75,7 @@ def message_header(name: bytes, kind: MessageType, seqid: int) -> bytes:
 
 _KNOWN: Final = {
     message_header(name, kind, 0)[:-4]: (name, kind)
-    for name in map(str.encode, spec.METHODS)
+    for name in map(str.encode, facts.METHODS)
     for kind in (MessageType.CALL, MessageType.REPLY)
 }
 """Headers without their sequence ids of calls and replies of Hive's methods: most messages begin with one of these."""

@@ -5,11 +5,11 @@ messages, or what methods mean. Invariants: strings are bytes (not all are UTF-8
 field is None, and stays absent; a class exists once. A metastore's bytes are never encoded again, because a codec drops
 fields that it does not know: splice them (spans.py).
 
-If versions disagree on a field, the newest wins. `variant="2.3"` selects a struct as it is in this version (or in the
-newest that begins so). Fields whose wire types differ: AddDynamicPartitions 2, 4, 5, InsertEventRequestData 1,
-GetOpenTxnsResponse 2 and Table 16 (2.3), CreateDatabaseRequest 11 (4.0.0), and the first exception of
-get_partition_names (2.3). The codec silently skips a field whose wire type is not that of its spec. `create_ischema` of
-3.1 has an exception with id -1, which the codec cannot read, so it is never decoded.
+If versions disagree on a field, the newest wins. These fields have another wire type in other versions:
+AddDynamicPartitions 2, 4, 5, InsertEventRequestData 1, GetOpenTxnsResponse 2 and Table 16 (2.3), CreateDatabaseRequest
+11 (4.0.0), and the first exception of get_partition_names (2.3). The codec silently skips a field whose wire type is
+not that of its spec. `create_ischema` of 3.1 has an exception with id -1, which the codec cannot read, so it is never
+decoded.
 
 Owned by any process. The caches are filled idempotently, so threads may share them.
 """
@@ -25,17 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 from thrift.protocol.TProtocol import TProtocolException
 
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.wire.facts import CONSTANTS as CONSTANTS  # "as": callers find the facts here too
-from hms_cache_proxy.wire.facts import ENUMS
-from hms_cache_proxy.wire.facts import METHODS as METHODS
-from hms_cache_proxy.wire.facts import STRUCTS as STRUCTS
-from hms_cache_proxy.wire.facts import VERSIONS as VERSIONS
-from hms_cache_proxy.wire.facts import FieldFact as FieldFact
-from hms_cache_proxy.wire.facts import MethodFact as MethodFact
-from hms_cache_proxy.wire.facts import Requirement as Requirement
-from hms_cache_proxy.wire.facts import enum as enum
-from hms_cache_proxy.wire.facts import fields as fields
-from hms_cache_proxy.wire.facts import struct_versions as struct_versions
+from hms_cache_proxy.wire.facts import ENUMS, METHODS, FieldFact, fields
 
 try:
     from thrift.protocol import fastbinary
@@ -46,7 +36,7 @@ except ImportError as missing:  # the codec in Python is 10 to 15 times slower: 
 
 #: Structs and containers, leaves included, may nest this deep. It is compiled into fastbinary, so it is no setting.
 NESTING_DEPTH = 64
-#: The limit of the protocol, whose lengths are signed 32-bit integers. Callers pass the configured limit.
+#: The limit of the protocol, whose lengths are signed 32-bit integers.
 MAX_LENGTH = 2**31 - 1
 
 
@@ -100,43 +90,34 @@ class Struct(SimpleNamespace):
 S = TypeVar("S", bound=Struct)
 
 
-def struct(name: str, *, variant: str | None = None) -> type[Struct]:
+def struct(name: str) -> type[Struct]:
     """The class of a struct, union or exception. KeyError if no version has it."""
-    return _class(name, fields(name), _pick_version(variant))
+    return _class(name, fields(name))
 
 
-def args(method: str, *, variant: str | None = None) -> type[Struct]:
+def args(method: str) -> type[Struct]:
     """The class of a method's arguments. KeyError if no version has the method."""
-    return _class(f"{method}_args", METHODS[method].args, _pick_version(variant))
+    return _class(f"{method}_args", METHODS[method].args)
 
 
-def result(method: str, *, variant: str | None = None) -> type[Struct]:
+def result(method: str) -> type[Struct]:
     """The class of a method's result: `success` unless void, and its declared exceptions."""
-    return _class(f"{method}_result", METHODS[method].result, _pick_version(variant))
+    return _class(f"{method}_result", METHODS[method].result)
 
 
-def _pick_version(variant: str | None) -> str | None:
-    if variant is None:
-        return None
-    matching = [v for v in VERSIONS if v == variant or v.startswith(variant + ".")]
-    if not matching:
-        raise KeyError(f"no version {variant}")
-    return matching[-1]
-
-
-_classes: dict[tuple[str, str | None], type[Struct]] = {}
-_building: dict[tuple[str, str | None], type[Struct]] = {}
+_classes: dict[str, type[Struct]] = {}
+_building: dict[str, type[Struct]] = {}
 _build_lock = threading.RLock()
 
 
-def _class(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[Struct]:
-    known = _classes.get((name, version))
+def _class(name: str, rows: tuple[FieldFact, ...]) -> type[Struct]:
+    known = _classes.get(name)
     if known is not None:
         return known
     with _build_lock:
         outermost = not _building
         try:
-            cls = _building.get((name, version)) or _build(name, rows, version)
+            cls = _building.get(name) or _build(name, rows)
             if outermost:  # only complete classes become visible to other threads
                 _classes.update(_building)
         finally:
@@ -145,30 +126,29 @@ def _class(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[
     return cls
 
 
-def _build(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[Struct]:
-    known = _classes.get((name, version))
+def _build(name: str, rows: tuple[FieldFact, ...]) -> type[Struct]:
+    known = _classes.get(name)
     if known is not None:
         return known
     chosen: dict[int, FieldFact] = {}
     for row in rows:
-        if row.id >= 0 and (version is None or version in row.versions):
+        if row.id >= 0:
             chosen.setdefault(row.id, row)
     names = tuple(row.name for row in chosen.values())
-    suffix = f"@{version}" if version else ""
     body: dict[str, Any] = {**dict.fromkeys(names), "_names": names, "__module__": __name__}
-    cls: type[Struct] = type(name + suffix, (Struct,), body)
+    cls: type[Struct] = type(name, (Struct,), body)
     # One list of type arguments per class, which is known before it is filled, because some structs contain themselves.
     cls._typeargs = [cls, ()]
-    _building[name, version] = cls
+    _building[name] = cls
     spec: list[Any] = [None] * (max(chosen, default=-1) + 1)
     for row in chosen.values():
-        ttype, inner = _wire(row.type, version)
+        ttype, inner = _wire(row.type)
         spec[row.id] = (row.id, ttype, row.name, inner, None)
     cls.thrift_spec = cls._typeargs[1] = tuple(spec)
     return cls
 
 
-def _wire(type_name: str, version: str | None, *, key: bool = False) -> tuple[int, Any]:
+def _wire(type_name: str, *, key: bool = False) -> tuple[int, Any]:
     """(type code, fastbinary's type arguments); a list used as a map key becomes a tuple."""
     scalar = _SCALARS.get(type_name)
     if scalar is not None:
@@ -181,9 +161,9 @@ def _wire(type_name: str, version: str | None, *, key: bool = False) -> tuple[in
         outer, _, inner = type_name[:-1].partition("<")
         if outer == "map":
             left, right = _split_pair(inner)
-            return TType.MAP, (*_wire(left, version, key=True), *_wire(right, version), False)
-        return _CONTAINERS[outer], (*_wire(inner, version, key=key), key)
-    return TType.STRUCT, _class(type_name, fields(type_name), version)._typeargs
+            return TType.MAP, (*_wire(left, key=True), *_wire(right), False)
+        return _CONTAINERS[outer], (*_wire(inner, key=key), key)
+    return TType.STRUCT, struct(type_name)._typeargs
 
 
 def _split_pair(inner: str) -> tuple[str, str]:
@@ -259,25 +239,16 @@ def wire_error(cause: BaseException, *, offset: int, size: int) -> WireError:
     return WireError(f"malformed: {cause}", offset=offset)
 
 
-def decode(
-    cls: type[S],
-    buf: bytes | bytearray | memoryview,
-    offset: int = 0,
-    *,
-    string_limit: int = MAX_LENGTH,
-    container_limit: int = MAX_LENGTH,
-) -> tuple[S, int]:
+def decode(cls: type[S], buf: bytes | bytearray | memoryview, offset: int = 0) -> tuple[S, int]:
     """Decodes the struct at `offset`; returns it, and the offset after it.
 
-    Fields that the class does not know are skipped. WireError for truncated or malformed bytes, LimitError beyond a
-    limit. No count may exceed the number of remaining bytes, so memory is proportional to the buffer.
+    Fields that the class does not know are skipped. WireError for truncated or malformed bytes, LimitError if they are
+    nested too deep. No count may exceed the number of remaining bytes, so memory is proportional to the buffer.
     """
     buffer = reader(buf, offset)
-    source = StructSource(buffer, no_more, string_limit, min(container_limit, max(len(buf) - offset, 0)))
+    source = StructSource(buffer, no_more, MAX_LENGTH, max(len(buf) - offset, 0))
     try:
         value: S = source.read(None, cls._typeargs)
-    except OverflowError as cause:  # also for a negative length: only the text differs
-        raise LimitError(f"a length or count: {cause}", limit="max_string_bytes", offset=offset) from cause
     except CODEC_ERRORS as cause:
         raise wire_error(cause, offset=offset, size=len(buf)) from cause
     return value, buffer.tell()

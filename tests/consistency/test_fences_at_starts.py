@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import fence_rows
+from hms_cache_proxy.consistency import examination, fence_rows
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from tests.consistency.writes import ME, A, B, follow
@@ -45,6 +46,41 @@ def test_writes_in_flight_of_a_predecessor_that_crashed(tmp_path: Path, page: St
     assert store.expire(time.monotonic_ns() + 1000) == 1
     assert not mirror.active([A], follow(store))
     store.close()
+
+
+def make_file(path: Path, page_bytes: int) -> None:
+    """A file as LMDB makes it on a system with pages of this size. It uses what the file says."""
+    with lmdb.open(str(path)) as env:
+        system_bytes = env.stat()["psize"]
+    whole = (path / "data.mdb").read_bytes()
+    made = bytearray()
+    for number in range(2):
+        meta = bytearray(whole[number * system_bytes :][: examination.META.size].ljust(page_bytes, b"\0"))
+        meta[40:44] = page_bytes.to_bytes(4, "little")
+        made += meta
+    (path / "data.mdb").write_bytes(made)
+
+
+@pytest.mark.parametrize("page_bytes", [1 << 12, 1 << 14, 1 << 15])
+def test_fences_in_pages_of_any_size_survive_a_restart(tmp_path: Path, page: StatePage, page_bytes: int) -> None:
+    make_file(tmp_path / "fences", page_bytes)
+    store = FenceStore(tmp_path / "fences", page)
+    assert store._env.stat()["psize"] == page_bytes
+    kept = {store.begin([b"thive\0db\0%d" % number], ME) for number in range(1000)}
+    store = restart(tmp_path, store)
+    assert store.standing().keys() == kept
+    mirror, done = FenceMirror(store), follow(store)
+    assert mirror.active([b"thive\0db\0999"], done) and not mirror.active([A], done)
+    store.close()
+
+
+@pytest.mark.parametrize("page_bytes", [0, 64, 3000, 1 << 16, 1 << 31])
+def test_a_page_size_that_lmdb_does_not_use_is_damage(tmp_path: Path, page_bytes: int) -> None:
+    make_file(tmp_path / "fences", 1 << 12)
+    with (tmp_path / "fences" / "data.mdb").open("r+b") as file:
+        file.seek(40)
+        file.write(page_bytes.to_bytes(4, "little"))
+    assert examination.damage(tmp_path / "fences") == "a meta page is damaged"
 
 
 @pytest.mark.parametrize("how", ["restarted machine", "damaged", "truncated"])

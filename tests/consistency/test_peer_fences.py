@@ -16,7 +16,7 @@ from hms_cache_proxy.consistency import fences, peer_fences
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.notes import Note, NoteKind
-from hms_cache_proxy.consistency.peer_fences import PeerFences
+from hms_cache_proxy.consistency.peer_fences import Origin, PeerFences
 from hms_cache_proxy.consistency.replacement import Keeper
 
 ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
@@ -50,12 +50,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_held_until_released_and_reloaded(bench: Bench) -> None:
-    bench.store.hold_for(OTHER, (OTHER, 7), [A])
-    bench.store.hold_for(OTHER, (OTHER, 7), [A])
+    bench.store.hold(OTHER, Origin(OTHER, 7), [A])
+    bench.store.hold(OTHER, Origin(OTHER, 7), [A])
     bench.step()
     assert bench.fenced(A) and not bench.fenced(B)
-    bench.store.release_of(OTHER, (OTHER, 7))
-    bench.store.release_of(OTHER, (OTHER, 7))
+    bench.store.release(OTHER, Origin(OTHER, 7))
+    bench.store.release(OTHER, Origin(OTHER, 7))
     assert bench.fenced(A)
     assert bench.step() == {A}
     assert not bench.fenced(A)
@@ -63,8 +63,8 @@ def test_held_until_released_and_reloaded(bench: Bench) -> None:
 
 
 def test_a_write_that_was_not_executed_asks_for_no_reload(bench: Bench) -> None:
-    bench.store.hold_for(OTHER, (OTHER, 7), [ALL])
-    bench.store.release_of(OTHER, (OTHER, 7), executed=False)
+    bench.store.hold(OTHER, Origin(OTHER, 7), [ALL])
+    bench.store.release(OTHER, Origin(OTHER, 7), executed=False)
     assert not bench.fenced(A)
     assert bench.step() == set()
 
@@ -119,31 +119,32 @@ def test_event_ids_of_a_log_that_has_gone_back(bench: Bench) -> None:
 def test_what_is_told_to_others(bench: Bench) -> None:
     """Own writes, and those of which their own proxy has told; not what others have passed on."""
     own = bench.store.begin([A], os.getpid())
-    bench.store.hold_for(OTHER, (OTHER, 7), [B])
-    bench.store.hold_for(OTHER, (THIRD, 9), [B])
-    assert sorted(bench.store.under_way()) == [((ME, own), (A,)), ((OTHER, 7), (B,))]
+    bench.store.hold(OTHER, Origin(OTHER, 7), [B])
+    bench.store.hold(OTHER, Origin(THIRD, 9), [B])
+    assert sorted(bench.store.under_way()) == [(Origin(ME, own), (A,)), (Origin(OTHER, 7), (B,))]
     bench.store.finish(own)
-    assert bench.store.under_way() == [((OTHER, 7), (B,))]
+    assert bench.store.under_way() == [(Origin(OTHER, 7), (B,))]
 
 
 def test_a_replay_releases_what_it_does_not_name(bench: Bench) -> None:
     for number in (1, 2, 3):
-        bench.store.hold_for(OTHER, (OTHER, number), [A])
-    bench.store.hold_for(THIRD, (THIRD, 1), [B])
-    assert sorted(bench.store.release_all_but(OTHER, frozenset({(OTHER, 2)}))) == [(OTHER, 1), (OTHER, 3)]
+        bench.store.hold(OTHER, Origin(OTHER, number), [A])
+    bench.store.hold(THIRD, Origin(THIRD, 1), [B])
+    released = bench.store.release_others(OTHER, frozenset({Origin(OTHER, 2)}))
+    assert sorted(released) == [Origin(OTHER, 1), Origin(OTHER, 3)]
     bench.step()
     assert bench.fenced(A) and bench.fenced(B)
-    bench.store.release_all_but(OTHER, frozenset())
+    bench.store.release_others(OTHER, frozenset())
     bench.step()
     assert not bench.fenced(A) and bench.fenced(B)
 
 
 def test_a_missed_peer(bench: Bench) -> None:
     """Its fences end when no metastore can work on its writes any more, unless it tells of them again."""
-    bench.store.hold_for(OTHER, (OTHER, 1), [A])
-    bench.store.hold_for(OTHER, (OTHER, 2), [B])
+    bench.store.hold(OTHER, Origin(OTHER, 1), [A])
+    bench.store.hold(OTHER, Origin(OTHER, 2), [B])
     bench.store.missed(OTHER)
-    bench.store.hold_for(OTHER, (OTHER, 2), [B])
+    bench.store.hold(OTHER, Origin(OTHER, 2), [B])
     assert bench.store.expire(time.monotonic_ns() + HOLD_NS - HOLD_NS // 10) == 0
     assert bench.store.expire(time.monotonic_ns() + HOLD_NS) == 1
     assert bench.step() == {A}
@@ -152,15 +153,15 @@ def test_a_missed_peer(bench: Bench) -> None:
 
 def test_a_fence_of_a_connected_peer_does_not_end_by_itself(bench: Bench) -> None:
     """However long the peer's write takes: its own limit may be another one."""
-    bench.store.hold_for(OTHER, (OTHER, 1), [A])
-    bench.store.hold_for(THIRD, (THIRD, 1), [B])
+    bench.store.hold(OTHER, Origin(OTHER, 1), [A])
+    bench.store.hold(THIRD, Origin(THIRD, 1), [B])
     now_ns = time.monotonic_ns()
     for number in range(8):
         bench.store.keep(frozenset({OTHER}), now_ns + number * HOLD_NS // 2)
     assert bench.store.expire(now_ns + 4 * HOLD_NS) == 1
     assert bench.step() == {B}
     assert bench.fenced(A) and not bench.fenced(B)
-    bench.store.release_of(OTHER, (OTHER, 1))
+    bench.store.release(OTHER, Origin(OTHER, 1))
     bench.store.keep(frozenset({OTHER}), now_ns + 5 * HOLD_NS)
     assert bench.step() == {A} and not bench.fenced(A)
 
@@ -168,7 +169,7 @@ def test_a_fence_of_a_connected_peer_does_not_end_by_itself(bench: Bench) -> Non
 def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
     """Which objects the peer's writes name is lost with the file. They may still be carried out, and the peer may not
     come back."""
-    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.hold(OTHER, Origin(OTHER, 1), [A])
     assert not bench.page[Slot.HELD_UNTIL_NS], "if it is there, it tells again"
     bench.store.missed(OTHER)
     os.truncate(bench.path / "data.mdb", 100)
@@ -181,7 +182,7 @@ def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
 
 
 def test_they_survive_a_restart(bench: Bench) -> None:
-    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.hold(OTHER, Origin(OTHER, 1), [A])
     bench.store.cover(OTHER, 42)
     bench.store.close()
     bench.page[Slot.FENCES_FILE] = 0
@@ -190,7 +191,7 @@ def test_they_survive_a_restart(bench: Bench) -> None:
     bench.mirror = FenceMirror(bench.store)
     assert bench.fenced(A)
     assert bench.store.covered(OTHER) == 42
-    bench.store.release_of(OTHER, (OTHER, 1))
+    bench.store.release(OTHER, Origin(OTHER, 1))
     bench.step()
     assert not bench.fenced(A)
 

@@ -347,16 +347,16 @@ def test_pages_that_lead_back_to_themselves_are_damage(tmp_path: Path) -> None:
     assert examination.damage(tmp_path) is None
     file = tmp_path / "data.mdb"
     whole = bytearray(file.read_bytes())
-    metas = (0, examination.PAGE_BYTES)
-    newest = max(metas, key=lambda at: examination.META.unpack_from(whole, at)[-1])
+    size = examination.page_bytes(whole)
+    newest = max((0, size), key=lambda at: examination.META.unpack_from(whole, at)[-1])
     records = newest + 16 + 24 + 48
     padding, flags, depth, *numbers, root = examination.TREE.unpack_from(whole, records)
     assert depth == 2
     for deep in (2, 30, 60_000):
         examination.TREE.pack_into(whole, records, padding, flags, deep, *numbers, root)
-        _, _, _, lower, _ = examination.HEADER.unpack_from(whole, root * examination.PAGE_BYTES)
+        _, _, _, lower, _ = examination.HEADER.unpack_from(whole, root * size)
         for place in range(examination.HEADER.size, lower, 2):
-            at = root * examination.PAGE_BYTES
+            at = root * size
             node = at + int.from_bytes(whole[at + place : at + place + 2], "little")
             _, _, _, key_bytes = examination.NODE.unpack_from(whole, node)
             examination.NODE.pack_into(whole, node, root, 0, 0, key_bytes)

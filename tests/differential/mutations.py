@@ -12,7 +12,7 @@ import random
 import struct
 from typing import Any
 
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts
 from tests.differential.contents import World
 from tests.differential.wire import encode
 from tests.testbed.untyped import BOOL, BYTE, DOUBLE, FIXED_BYTES, I16, I32, I64, LIST, MAP, SET, STRING, STRUCT
@@ -78,7 +78,7 @@ def written(kind: int, value: Any) -> bytes:
 def _kind(name: str) -> int:
     outer = name.partition("<")[0]
     found = {"list": LIST, "set": SET, "map": MAP}.get(outer) or _KINDS.get(name)
-    return found or (STRUCT if name in spec.STRUCTS else I32)
+    return found or (STRUCT if name in facts.STRUCTS else I32)
 
 
 class Mutations:
@@ -99,11 +99,11 @@ class Mutations:
 
     def _change(self, method: str, fields: Fields) -> None:
         rng = self.rng
-        places = list(_structs(fields, spec.METHODS[method].args))
-        place, facts = rng.choice(places[1:] or places) if rng.random() < 0.9 else places[0]
+        places = list(_structs(fields, facts.METHODS[method].args))
+        place, rows = rng.choice(places[1:] or places) if rng.random() < 0.9 else places[0]
         roll = rng.random()
         if roll < 0.3:
-            missing = [fact for fact in facts if fact.id not in {field[0] for field in place}]
+            missing = [fact for fact in rows if fact.id not in {field[0] for field in place}]
             for fact in rng.sample(missing, min(len(missing), 1)):
                 place.append([fact.id, _kind(fact.type), self._value(_kind(fact.type), fact.type)])
         elif roll < 0.34:
@@ -158,8 +158,8 @@ class Mutations:
             bits = 8 * FIXED_BYTES[kind]
             return rng.choice([number for number in NUMBERS if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)])
         if kind == STRUCT:
-            facts = spec.fields(name) if name in spec.STRUCTS else ()
-            chosen = [fact for fact in facts if rng.random() < 0.4]
+            rows = facts.fields(name) if name in facts.STRUCTS else ()
+            chosen = [fact for fact in rows if rng.random() < 0.4]
             return [[fact.id, _kind(fact.type), self._value(_kind(fact.type), fact.type)] for fact in chosen]
         if kind in (LIST, SET):
             element = name.partition("<")[2].removesuffix(">") or "string"
@@ -169,12 +169,12 @@ class Mutations:
         return bytes((rng.randint(0, 1),)) if kind == BOOL else struct.pack(">d", rng.random())
 
 
-def _structs(fields: Fields, facts: tuple[spec.FieldFact, ...]) -> Any:
+def _structs(fields: Fields, rows: tuple[facts.FieldFact, ...]) -> Any:
     """Every struct in the arguments, with the fields that it may have; the arguments first."""
-    yield fields, facts
-    types = {fact.id: fact.type for fact in facts}
+    yield fields, rows
+    types = {fact.id: fact.type for fact in rows}
     for number, kind, value in fields:
         inner = types.get(number, "").removeprefix("list<").removesuffix(">")
-        if inner in spec.STRUCTS and (kind == STRUCT or (kind == LIST and value[0] == STRUCT)):
+        if inner in facts.STRUCTS and (kind == STRUCT or (kind == LIST and value[0] == STRUCT)):
             for each in [value] if kind == STRUCT else value[1]:
-                yield from _structs(each, spec.fields(inner))
+                yield from _structs(each, facts.fields(inner))

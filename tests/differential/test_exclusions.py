@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts
 from tests.chance import run_seed, told
 from tests.comparison import UNORDERED, UNORDERED_BEFORE, UNORDERED_IF_ALL, is_unordered, settled
 from tests.differential.all_reads import ONE_TRY, AllReads, AllReads31, AllReads40
@@ -129,7 +129,7 @@ def test_lists_without_an_order_before_4_2(bed: Bed) -> None:
     """Likewise what has no order in Hive 3.1 or 4.0, and has one in 4.2."""
     ordered = set(UNORDERED_BEFORE)
     for flavour, version, reads in (("hive31", "3.1.3", AllReads31), ("hive40", "4.0.0", AllReads40)):
-        methods = {method: UNORDERED_BEFORE[method] for method in ordered if version in spec.METHODS[method].versions}
+        methods = {method: UNORDERED_BEFORE[method] for method in ordered if version in facts.METHODS[method].versions}
         for each in heard(bed, flavour):
             with MetastoreClient(*each.metastore.address) as client:
                 world = fill(client, "un", run_seed(), databases=1, tables=6, partitions=2)

@@ -12,7 +12,7 @@ import pytest
 from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.spec import TType
 from tests.testbed.interface import IDL
-from tests.wire import oracle
+from tests.wire import oracle, versioned
 
 sys.path.insert(0, str(IDL))
 import merge  # type: ignore[import-not-found]  # noqa: E402  # the script's folder is not a package
@@ -48,13 +48,12 @@ def test_counts_of_a_version(version: str) -> None:
 
 
 def test_counts_of_the_union() -> None:
-    assert tuple(COUNTS) == spec.VERSIONS
-    assert len(spec.METHODS) == 295 + FB303
-    assert len(spec.STRUCTS) == 336
+    assert tuple(COUNTS) == facts.VERSIONS
+    assert len(facts.METHODS) == 295 + FB303
+    assert len(facts.STRUCTS) == 336
     assert len(facts.ENUMS) == 30
-    assert len(spec.CONSTANTS) == 45
-    assert sum(1 for method in spec.METHODS.values() if method.versions == spec.VERSIONS) == 146 + FB303
-    assert {name for name, method in spec.METHODS.items() if method.oneway} == {"shutdown", "reinitialize"}
+    assert sum(1 for method in facts.METHODS.values() if method.versions == facts.VERSIONS) == 146 + FB303
+    assert {name for name, method in facts.METHODS.items() if method.oneway} == {"shutdown", "reinitialize"}
 
 
 def shape_of(type_name: str) -> str:
@@ -62,7 +61,7 @@ def shape_of(type_name: str) -> str:
     return shape
 
 
-def clashes(rows: tuple[spec.FieldFact, ...]) -> set[int]:
+def clashes(rows: tuple[facts.FieldFact, ...]) -> set[int]:
     shapes: dict[int, set[str]] = {}
     for row in rows:
         shapes.setdefault(row.id, set()).add(shape_of(row.type))
@@ -70,12 +69,12 @@ def clashes(rows: tuple[spec.FieldFact, ...]) -> set[int]:
 
 
 def test_conflicts_between_versions() -> None:
-    found = {name: clashes(spec.fields(name)) for name in spec.STRUCTS}
+    found = {name: clashes(facts.fields(name)) for name in facts.STRUCTS}
     assert {name: ids for name, ids in found.items() if ids} == CONFLICTS
-    results = {name: clashes(method.result) for name, method in spec.METHODS.items()}
+    results = {name: clashes(method.result) for name, method in facts.METHODS.items()}
     assert {name: ids for name, ids in results.items() if ids} == {"get_partition_names": {1}}
-    assert not any(clashes(method.args) for method in spec.METHODS.values())
-    assert [row.id for row in spec.METHODS["create_ischema"].result if row.id < 0] == [-1]
+    assert not any(clashes(method.args) for method in facts.METHODS.values())
+    assert [row.id for row in facts.METHODS["create_ischema"].result if row.id < 0] == [-1]
 
 
 def test_no_enumeration_was_renumbered() -> None:
@@ -86,7 +85,7 @@ def test_no_enumeration_was_renumbered() -> None:
 
 
 def test_a_class_has_no_two_fields_of_one_name() -> None:
-    for name in spec.STRUCTS:
+    for name in facts.STRUCTS:
         names = spec.struct(name)._names
         assert len(set(names)) == len(names), name
 
@@ -120,13 +119,12 @@ def assert_same_spec(ours: type[spec.Struct], theirs: Any) -> None:
 @pytest.mark.parametrize("version", COUNTS)
 def test_thriftpy2_reads_the_same_from_the_files(version: str) -> None:
     """Every struct, arguments and result, as that version has them."""
-    structs = [name for name in spec.STRUCTS if version in spec.struct_versions(name)]
-    for name in structs:
-        assert_same_spec(spec.struct(name, variant=version), oracle.payload(version, name))
-    methods = [method for method in spec.METHODS.values() if version in method.versions]
+    for name in versioned.structs(version):
+        assert_same_spec(versioned.struct(name, version), oracle.payload(version, name))
+    methods = [method for method in facts.METHODS.values() if version in method.versions]
     assert len(methods) == COUNTS[version][0] + FB303
     for method in methods:
-        assert_same_spec(spec.args(method.name, variant=version), oracle.payload(version, f"{method.name}_args"))
+        assert_same_spec(versioned.args(method.name, version), oracle.payload(version, f"{method.name}_args"))
         if not method.oneway:
             result = oracle.payload(version, f"{method.name}_result")
-            assert_same_spec(spec.result(method.name, variant=version), result)
+            assert_same_spec(versioned.result(method.name, version), result)

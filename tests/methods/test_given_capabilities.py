@@ -10,7 +10,7 @@ import pytest
 
 from hms_cache_proxy.methods import capabilities, creations
 from hms_cache_proxy.methods.readers.base import HIVESERVER2
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts
 from hms_cache_proxy.wire.facts import METHODS, STRUCTS
 from tests.methods.oracle import Oracle, Reply
 from tests.methods.world import descriptor, struct
@@ -33,14 +33,14 @@ def test_every_request_with_a_place_for_capabilities_is_known() -> None:
         for name, method in METHODS.items()
         if len(method.args) == 1
         and method.args[0].type in STRUCTS
-        and wanted <= {row.name for row in spec.fields(method.args[0].type)}
+        and wanted <= {row.name for row in facts.fields(method.args[0].type)}
     }
     assert found == capabilities.CARRIERS
 
 
 @pytest.mark.parametrize("method", sorted(creations.CREATED_BY), ids=bytes.decode)
 def test_each_argument_of_a_create_is_a_field_of_the_request(method: bytes) -> None:
-    rows = {row.id: row.type for row in spec.fields("CreateTableRequest")}
+    rows = {row.id: row.type for row in facts.fields("CreateTableRequest")}
     arguments = {row.id: row.type for row in METHODS[method.decode()].args}
     assert {field: rows[of] for field, of in creations.CREATED_BY[method].items()} == arguments
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.table import METHODS
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts
 from tests.comparison import UNORDERED_BEFORE, in_any_order
 from tests.methods.local import Asked, Local
 from tests.methods.oracle import Oracle, Reply, plain
@@ -103,7 +103,7 @@ def numbered(release: str) -> list[Any]:
     questions = [question for question in everything() if asked in question.releases]
     if release in ("3.1", "2.3"):
         version = {"3.1": "3.1.3", "2.3": "2.3.10"}[release]
-        questions = [question for question in questions if version in spec.METHODS[question.method].versions]
+        questions = [question for question in questions if version in facts.METHODS[question.method].versions]
         questions = [q if q.reason_31 is None else q._replace(reason=q.reason_31) for q in questions]
     if release == "2.3":
         without = [q._replace(reason=reason_23(q)) for q in questions if "insert_only" not in repr(q.arguments)]

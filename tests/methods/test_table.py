@@ -15,7 +15,7 @@ from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.methods.plan import Plan
 from hms_cache_proxy.methods.readers.every import READERS
 from hms_cache_proxy.methods.table import METHODS, MethodKind
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.methods.oracle import request as call
 from tests.methods.warm import opened
@@ -24,7 +24,7 @@ HIVE = b"hive"
 
 
 def test_every_known_method_has_one_row() -> None:
-    assert set(METHODS) == set(spec.METHODS)
+    assert set(METHODS) == set(facts.METHODS)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -173,7 +173,7 @@ class Chaos:
             and proxy is world.proxies[0]
             and not proxy.stopped
             and not busy
-            and not proxy.records.standing()
+            and not proxy.records.under_way()
         ):
             actions.append((f"{name} stops", lambda: self._stop(proxy), 0.3))
         return actions
@@ -235,8 +235,8 @@ class Chaos:
         """With `forever_down`, everything under way has been acknowledged: what is lost otherwise is a limit."""
         if not self.budget.forever_down:
             return True
-        held = {origin for origin, _ in self.world.proxies[1].records.standing()}
-        return all(origin in held for origin, _ in proxy.records.standing())
+        held = {origin for origin, _ in self.world.proxies[1].records.under_way()}
+        return all(origin in held for origin, _ in proxy.records.under_way())
 
     def _crash(self, proxy: SimProxy) -> None:
         self.left["crashes"] -= 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.peers.fleet import Fleet, Writes
 from hms_cache_proxy.peers.following import Following
-from hms_cache_proxy.peers.messages import Hello, LeaseGiven, Origin
+from hms_cache_proxy.peers.messages import Hello, LeaseGiven
 from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
 from hms_cache_proxy.peers.terms import FleetTimes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
 from hms_cache_proxy.consistency.notes import Note
-from hms_cache_proxy.peers.messages import Origin
+from hms_cache_proxy.consistency.peer_fences import Origin
 
 if TYPE_CHECKING:
     from tests.peers.world import SimProxy
@@ -89,7 +89,7 @@ class SimRecords:
 
     # as the protocol uses them (PeerRecords)
 
-    def standing(self) -> list[tuple[Origin, tuple[Target, ...]]]:
+    def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         return [
             (origin, fence.targets)
             for (via, origin), fence in self.fences.items()

@@ -18,7 +18,6 @@ from hms_cache_proxy.consistency import replacement
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.peers.driver import PeersProcess
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
-from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.terms import FleetTimes
 from tests.cache.records import IDENTITY
 
@@ -60,7 +59,7 @@ def test_new_fences_do_not_wait_for_the_leases_of_peers(tmp_path: Path, started:
         replacement.replace(paths.fences(config), page, workers=[os.getpid()], hold_ns=10**12, until_ns=0)
         process = made.pop() if made else PeersProcess(config, page)
         own = OwnMember(b"o" * 16, "own:1", b"m", boottime_ns())
-        process._fleet = Fleet(own, FenceRecords(process._fences), FleetTimes(list_lag_ns=0))
+        process._fleet = Fleet(own, process._fences, FleetTimes(list_lag_ns=0))
         process._renew(process._fleet, boottime_ns())
         found = set(process._fences.standing().values())
         process._follower.close()

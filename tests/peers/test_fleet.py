@@ -54,7 +54,7 @@ def test_a_lease_is_asked_for_after_the_replay_and_counts_from_the_question(memb
     asked_ns = member.now_ns
     member.now_ns += S
     assert of(ServeUntil, member.got(1, LeaseGiven(asked_ns, 2 * S, 7))) == [ServeUntil(asked_ns + 2 * S)]
-    assert member.records.standing()[0][1] == TABLE
+    assert member.records.under_way()[0][1] == TABLE
     assert member.records.covered(OTHER) == 7
 
 

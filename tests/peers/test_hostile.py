@@ -26,7 +26,6 @@ from hms_cache_proxy.peers.messages import (
     decode,
     encode,
 )
-from hms_cache_proxy.peers.records import FenceRecords
 from hms_cache_proxy.peers.terms import FleetTimes, SendToPeer, ServeUntil
 
 OWN, OTHER = b"o" * 16, b"x" * 16
@@ -42,15 +41,15 @@ FOLLOWED, FOLLOWER = 1, 2
 
 
 @pytest.fixture(scope="module")
-def records() -> Iterator[FenceRecords]:
+def records() -> Iterator[PeerFences]:
     """Of a real environment."""
     with tempfile.TemporaryDirectory() as directory, StatePage(Path(directory) / "state", create=True) as page:
         fences = PeerFences(Path(directory) / "fences", page, OWN, hold_ns=600 * S)
-        yield FenceRecords(fences)
+        yield fences
         fences.close()
 
 
-def connected(records: FenceRecords) -> Fleet:
+def connected(records: PeerFences) -> Fleet:
     """It follows the other one, and is followed by it."""
     fleet = Fleet(OwnMember(OWN, "own:1", b"m", 100 * S), records, FleetTimes(list_lag_ns=0))
     fleet.listed(["other:1"], 100 * S)
@@ -62,7 +61,7 @@ def connected(records: FenceRecords) -> Fleet:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([FOLLOWED, FOLLOWER]), MESSAGES), max_size=6), st.booleans())
 def test_anything_in_any_order_ends_a_connection_at_most(
-    records: FenceRecords, said: list[tuple[int, PeerMessage]], greeted: bool
+    records: PeerFences, said: list[tuple[int, PeerMessage]], greeted: bool
 ) -> None:
     fleet = connected(records)
     good: list[tuple[int, PeerMessage]] = [(FOLLOWED, Welcome()), (FOLLOWED, Replayed(1))]
@@ -80,7 +79,7 @@ def test_anything_in_any_order_ends_a_connection_at_most(
     fleet.tick(200 * S)
 
 
-def test_a_lease_is_not_taken_for_longer_than_any_peer_gives_one(records: FenceRecords) -> None:
+def test_a_lease_is_not_taken_for_longer_than_any_peer_gives_one(records: PeerFences) -> None:
     fleet = connected(records)
     for message in (Welcome(), Replayed(1), LeaseGiven(100 * S, 2**62, 1)):
         fleet.received(FOLLOWED, message, 100 * S)

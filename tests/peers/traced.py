@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.peers.messages import Origin
+from hms_cache_proxy.consistency.peer_fences import Origin
 from hms_cache_proxy.server.peers_link import PeersLink
 from tests.history.planted.fleet_trace import Watch
 from tests.peers import calm, scenarios, sim_workers, test_rules, world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from tests.testbed.slept import after_sleep
 from tests.ttl.bench import call
 from tests.ttl.local import answering
@@ -24,7 +24,7 @@ with answering(Path(sys.argv[1])) as bench:
 
 def lock() -> bytes:
     """A shared one, for which the cache stays as it is: only its holder is shown what was loaded later."""
-    kinds, levels = spec.enum("LockType"), spec.enum("LockLevel")
+    kinds, levels = facts.enum("LockType"), facts.enum("LockLevel")
     part = spec.struct("LockComponent")(type=kinds["SHARED_READ"], level=levels["TABLE"], dbname=b"d", tablename=b"t")
     _, message = call("lock", rqst=spec.struct("LockRequest")(component=[part], user=b"u", hostname=b"h"))
     return message

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hms_cache_proxy.wire import message, spec
+from hms_cache_proxy.wire import facts, message, spec
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageType
 from hms_cache_proxy.wire.scan import MessageScanner, StreamScanner, end_of_struct
 from hms_cache_proxy.wire.spans import fields_of, list_spans
-from tests.wire import oracle
+from tests.wire import oracle, versioned
 from tests.wire.fields import check
 from tests.wire.golden import RECORDED, Recorded, recorded
 
@@ -26,7 +26,7 @@ def class_of(sample: Recorded, header: Header) -> type[spec.Struct]:
         return message.TApplicationException
     if sample.kind == "call":  # by a client of Hive 4.0's age
         return spec.args(sample.method)
-    return spec.result(sample.method, variant=sample.version)
+    return versioned.result(sample.method, sample.version)
 
 
 @every_message
@@ -77,7 +77,7 @@ def test_decoded_like_the_second_codec(sample: Recorded) -> None:
     ours, end = spec.decode(cls, sample.data, header.body)
     assert end == len(sample.data)
     check(ours)
-    if header.type is not MessageType.EXCEPTION and sample.version in spec.METHODS[sample.method].versions:
+    if header.type is not MessageType.EXCEPTION and sample.version in facts.METHODS[sample.method].versions:
         suffix = "args" if sample.kind == "call" else "result"
         payload = oracle.payload(sample.version, f"{sample.method}_{suffix}")
         oracle.assert_same(ours, oracle.decode(payload, sample.data[header.body :]))
@@ -93,11 +93,11 @@ def test_encoded_as_the_peer_did(sample: Recorded) -> None:
     assert spec.encode(ours) == sample.data[header.body :]
 
 
-def test_a_field_of_another_wire_type_needs_its_variant() -> None:
+def test_a_field_of_another_wire_type_needs_the_struct_of_its_version() -> None:
     """GetOpenTxnsResponse 2 is a set in 2.3, a list since: the newest class skips it without a word."""
     (reply,) = recorded("2.3.10", "reply", "get_open_txns")
     start = header_of(reply).body
-    old, end = spec.decode(spec.result("get_open_txns", variant="2.3"), reply.data, start)
+    old, end = spec.decode(versioned.result("get_open_txns", "2.3.10"), reply.data, start)
     new, new_end = spec.decode(spec.result("get_open_txns"), reply.data, start)
     assert end == new_end == len(reply.data)
     assert old.success.open_txns == set()

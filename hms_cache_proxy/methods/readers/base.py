@@ -27,7 +27,7 @@ from hms_cache_proxy.methods.expression_routes import ExpressionRoutes
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.upstream.differs import Differs
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 
 from .column_arrays import Memory
 from .key_index import KeyIndexes
@@ -350,7 +350,7 @@ class Context(NamedTuple):
 
 @cache
 def _exception_header(method: str, kind: str) -> bytes:
-    row = next(row for row in spec.METHODS[method].result if row.type == kind)
+    row = next(row for row in facts.METHODS[method].result if row.type == kind)
     return _FIRST_STRUCT[:1] + row.id.to_bytes(2, "big")
 
 

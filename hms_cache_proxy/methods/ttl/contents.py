@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 
 from .. import projections
 from ..reply_contents import whole_header
@@ -66,10 +66,10 @@ def _values(value: Any, steps: Sequence[str]) -> Iterator[Any]:
 @cache
 def _paths(method: str, wanted: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The paths in the result of a method, which returns one of these structs, several, or a struct that holds them."""
-    success = _element(next(row.type for row in spec.METHODS[method].result if row.name == "success"))
+    success = _element(next(row.type for row in facts.METHODS[method].result if row.name == "success"))
     held = [("success", success)]
-    if success in spec.STRUCTS:
-        held += [(f"success.{row.name}", _element(row.type)) for row in spec.fields(success)]
+    if success in facts.STRUCTS:
+        held += [(f"success.{row.name}", _element(row.type)) for row in facts.fields(success)]
     return tuple(f"{at}.{path}" for at, struct in held for name, path in wanted if struct == name)
 
 

@@ -25,7 +25,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.metrics import Outcome, WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
@@ -174,7 +174,8 @@ class LoadingDispatcher(BaseDecider):
             if calls is MethodKind.WRITE or targets:
                 targets = write_targets(label, targets)
             if not targets:
-                return Forward(label, "relay" if calls is MethodKind.TRANSACTION else "write", calls.value)
+                outcome: Outcome = "relay" if calls is MethodKind.TRANSACTION else "write"
+                return Forward(label, outcome, calls.value, retry=found.method.retry)
             return self._write(label, targets, "")
         if calls is MethodKind.LOCK and label != "unlock":
             return Forward(
@@ -182,7 +183,7 @@ class LoadingDispatcher(BaseDecider):
             )
         if calls is MethodKind.SESSION:
             return effects.session_call(session, label, header, message)
-        return Forward(label, "relay", calls.value, retry=calls is MethodKind.READ)
+        return Forward(label, "relay", calls.value, retry=found.method.retry)
 
     def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
         wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets

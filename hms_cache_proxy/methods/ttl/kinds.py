@@ -14,7 +14,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.targets import ALL, ROLES, Target
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.consistency import names
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts
 
 ALTERED: Final[Target] = b"A"
 """Some table or database was altered: some lists show what they are, and foreign keys show the names of tables."""
@@ -85,7 +85,7 @@ def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
 
 def _object(ref: Any) -> tuple[Target, ...]:
     """The object whose privileges the request names, because they are dropped with it. Everything if it is unknown."""
-    types = spec.enum("HiveObjectType")
+    types = facts.enum("HiveObjectType")
     if ref is None or ref.objectType is None:
         return (ALL,)
     if ref.objectType == types["GLOBAL"]:

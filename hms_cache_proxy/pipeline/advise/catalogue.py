@@ -12,10 +12,10 @@ from pathlib import Path
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import AdviceError
 from hms_cache_proxy.pipeline.advise.patterns import KnownTable
+from hms_cache_proxy.store.protocol import DEFAULT_CATALOG
 from hms_cache_proxy.upstream.service import ServiceConnection, UnknownMethod
 
 TIMEOUT_S = 60.0
-DEFAULT_CATALOG = b"hive"
 
 
 def from_file(path: str) -> frozenset[KnownTable]:

@@ -18,14 +18,14 @@ from typing import Any, Final
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.store.part_names import partition_name
 from hms_cache_proxy.store.protocol import SKEWED, DatabaseRecord, HiveLine, PartitionRecord, TableRecord
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of, list_spans
 
 _DATABASE: Final = spec.struct("Database")
 _TABLE: Final = spec.struct("Table")
 _PARTITION: Final = spec.struct("Partition")
 _DESCRIPTOR: Final = spec.struct("StorageDescriptor")
-_REMOTE: Final = spec.enum("DatabaseType")["REMOTE"]
+_REMOTE: Final = facts.enum("DatabaseType")["REMOTE"]
 _ID_BITS: Final = 63
 _HEADER: Final = 3  # bytes of a field's header
 _LENGTH: Final = 4  # bytes of a string's length

@@ -24,7 +24,6 @@ from hms_cache_proxy.upstream.service import Declared, ServiceConnection, Unknow
 
 _LINES: dict[str, HiveLine] = {"3.0": "3.1", "3.1": "3.1", "4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
 _PROTOCOL_VERSION = "3.0"  # what both 2.3 and 3.1 return
-DEFAULT_CATALOG = b"hive"
 NOTHING: frozenset[str] = frozenset()
 
 

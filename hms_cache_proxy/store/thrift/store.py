@@ -38,6 +38,7 @@ from typing import Any, Final
 from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
 from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.store.protocol import (
+    DEFAULT_CATALOG,
     UNKNOWN_ID,
     Constraints,
     DatabaseKey,
@@ -57,10 +58,10 @@ from hms_cache_proxy.store.protocol import (
 from hms_cache_proxy.store.thrift.order import orders_bytewise
 from hms_cache_proxy.store.thrift.partitions import ThriftPartitions
 from hms_cache_proxy.store.thrift.records import database_record, table_record
-from hms_cache_proxy.store.thrift.service import DEFAULT_CATALOG, NO_SUCH_OBJECT, Metastore, askable
+from hms_cache_proxy.store.thrift.service import NO_SUCH_OBJECT, Metastore, askable
 from hms_cache_proxy.store.thrift.write_ids import ThriftWriteIds
 from hms_cache_proxy.upstream.service import ServiceConnection
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.spans import fields_of, list_spans
 
 TABLES_AT_ONCE: Final = 100
@@ -72,7 +73,7 @@ needs its fingerprint."""
 
 _REQUEST = spec.struct("NotificationEventRequest")
 _TABLES_REQUEST = spec.struct("GetTablesRequest")
-_CAPABILITIES = spec.struct("ClientCapabilities")(values=[spec.enum("ClientCapability")["INSERT_ONLY_TABLES"]])
+_CAPABILITIES = spec.struct("ClientCapabilities")(values=[facts.enum("ClientCapability")["INSERT_ONLY_TABLES"]])
 _NO_OBJECT: Final = frozenset({"NoSuchObjectException"})
 _META: Final = frozenset({"MetaException"})
 _NO_DATABASE: Final = frozenset({"UnknownDBException"})

@@ -21,7 +21,7 @@ from hms_cache_proxy.store.protocol import UNKNOWN_ID, TableWrites, WritesKey
 from hms_cache_proxy.store.thrift.service import Metastore
 from hms_cache_proxy.store.txn_list import NONE_OPEN, ValidTxnList
 from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import facts, spec
 
 TABLES_AT_ONCE: Final = 500
 """Tables in one call. A metastore executes two or three statements for each."""
@@ -30,7 +30,7 @@ OWNERS_ASKED: Final = 64
 
 _OPEN_REQUEST = spec.struct("GetOpenTxnsRequest")
 _REQUEST = spec.struct("GetValidWriteIdsRequest")
-_UNSEEN_TYPES: Final = (spec.enum("TxnType")["READ_ONLY"],)
+_UNSEEN_TYPES: Final = (facts.enum("TxnType")["READ_ONLY"],)
 
 
 class ThriftWriteIds:

@@ -130,11 +130,11 @@ def start(path: str) -> None:
         keys = sorted(key.hex() for key in (wire._greeted.frames._own, wire._greeted.frames._others))
         say(process.incarnation.hex(), "link", [wire.link, keys[0][:16]])
 
-    def held(fences: Any, via: bytes, write: tuple[bytes, int], _targets: Any) -> None:
-        say(fences._incarnation.hex(), "holds", [via.hex(), write[0].hex(), write[1]])
+    def held(fences: Any, via: bytes, origin: Any, _targets: Any) -> None:
+        say(fences._incarnation.hex(), "holds", [via.hex(), origin.incarnation.hex(), origin.number])
 
-    def released(fences: Any, via: bytes, write: tuple[bytes, int], **_how: Any) -> None:
-        say(fences._incarnation.hex(), "releases", [via.hex(), write[0].hex(), write[1]])
+    def released(fences: Any, via: bytes, origin: Any, **_how: Any) -> None:
+        say(fences._incarnation.hex(), "releases", [via.hex(), origin.incarnation.hex(), origin.number])
 
     def over(fences: Any, number: int, **_how: Any) -> None:
         say(page_incarnation(fences.page, Slot.INCARNATION), "over", [number])
@@ -142,8 +142,8 @@ def start(path: str) -> None:
     before(PeersProcess, "opened", opened)
     before(FenceStore, "finish", over)
     before(FenceStore, "cancel", over)
-    before(PeerFences, "hold_for", held)
-    before(PeerFences, "release_of", released)
+    before(PeerFences, "hold", held)
+    before(PeerFences, "release", released)
 
 
 def page_incarnation(page: Any, slot: int) -> str:

@@ -181,7 +181,7 @@ def no_orphans() -> None:
     from hms_cache_proxy.peers.fleet import Fleet
 
     def own(self: Fleet) -> Any:
-        return [one for one in self._records.standing() if one[0].incarnation == self._own.incarnation]
+        return [one for one in self._records.under_way() if one[0].incarnation == self._own.incarnation]
 
     swap(Fleet, "told", own)
 
@@ -228,7 +228,7 @@ def no_hold() -> None:
     missed = PeerFences.missed
 
     def lifted(self: PeerFences, via: bytes) -> None:
-        self.release_all_but(via, frozenset())
+        self.release_others(via, frozenset())
         missed(self, via)
 
     swap(PeerFences, "missed", lifted)

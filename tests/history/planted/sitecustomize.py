@@ -245,7 +245,7 @@ def peer_stores_no_fence() -> None:
     """A proxy acknowledges what a peer fences, and does not fence it."""
     from hms_cache_proxy.consistency.peer_fences import PeerFences
 
-    swap(PeerFences, "hold_for", lambda self, via, write, targets: None)
+    swap(PeerFences, "hold", lambda self, via, origin, targets: None)
 
 
 @bug
