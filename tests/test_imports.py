@@ -36,7 +36,7 @@ LAYERS = (
 )
 MAY_WAIT = (
     *("server", "upstream", "follower.runner", "status", "processes", "embedded.server", "embedded.runner"),
-    *("peers.driver", "peers.wires"),
+    *("peers.driver", "peers.connections"),
 )
 WAITING = {"asyncio", "socket", "selectors", "uvloop", "aiohttp", "select"}
 
@@ -220,7 +220,14 @@ def test_a_command_imports_what_it_needs_when_it_runs() -> None:
 def test_the_supervisor_does_not_import_what_reads_calls() -> None:
     found = loaded("hms_cache_proxy.processes.supervisor")
     assert "hms_cache_proxy.status.view" in found
-    for package in ("methods.plan", "methods.table", "methods.decision", "follower", "embedded", "server.connection"):
+    for package in (
+        "methods.method_plan",
+        "methods.table",
+        "methods.decision",
+        "follower",
+        "embedded",
+        "server.connection",
+    ):
         assert f"hms_cache_proxy.{package}" not in found
 
 

@@ -9,8 +9,8 @@ import pytest
 from hms_cache_proxy.cache import compaction, layout, state, streams
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.follower import affected, cycle, examiner, limits, pace, step, trailing
+from hms_cache_proxy.methods import method_plan as plans
 from hms_cache_proxy.methods import patience, verdicts, write_id_reloads
-from hms_cache_proxy.methods import plan as plans
 from hms_cache_proxy.methods.readers import filter_walk, key_index, partitions
 from hms_cache_proxy.metric_files import RESERVED
 from hms_cache_proxy.pipeline import ready_questions
@@ -20,7 +20,7 @@ from hms_cache_proxy.recording import recorder
 from hms_cache_proxy.security import cancelled_tokens
 from hms_cache_proxy.server import acceptor, audit_lines, audit_log, inbox, line_log, spans, traces
 from hms_cache_proxy.status import incidents, probe, view
-from hms_cache_proxy.store.sql import marked
+from hms_cache_proxy.store.sql import marked_tables
 from hms_cache_proxy.upstream import delegation
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageLimits
@@ -53,7 +53,7 @@ LIMITS: Final[tuple[tuple[str, str, tuple[float, ...]], ...]] = (
     ("consistency.md", "are looked at every {:g} s", (cycle.WRITERS_INTERVAL_S,)),
     ("consistency.md", "is read again, every {:g} s at most", (write_id_reloads.INTERVAL_S,)),
     ("consistency.md", "the window is {:g} s", (trailing.WINDOW_S,)),
-    ("consistency.md", "With more than {:,} functions", (marked.MOST,)),
+    ("consistency.md", "With more than {:,} functions", (marked_tables.MOST,)),
     ("fleet.md", "at most N × {:g} answers", (1 / pace.LOOK_INTERVAL_S,)),
     ("fleet.md", "keeps at most {:,} of them", (cancelled_tokens.MOST,)),
     ("metrics.md", "must look at more than {:,} names", (filter_walk.MOVES,)),

@@ -36,10 +36,10 @@ class TableEntry(NamedTuple):
 
     `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says why
     not. `write_ids`: a transactional table's ValidWriteIdList; reads with an equivalent list may be answered. None:
-    they may not. `typed`: which partition keys only have values of their type (cache/typed.py). `constraints_known`:
-    `CacheSnapshot.constraints` returns them. `statistics_known`: the table's own column statistics are in the cache;
-    `statistics_of_partitions`: those of all its partitions are, too. `set_number`, `long_names` and `has_statistics`
-    are for cache/ only.
+    they may not. `typed`: which partition keys only have values of their type (cache/key_types.py).
+    `constraints_known`: `CacheSnapshot.constraints` returns them. `statistics_known`: the table's own column statistics
+    are in the cache; `statistics_of_partitions`: those of all its partitions are, too. `set_number`, `long_names` and
+    `has_statistics` are for cache/ only.
     """
 
     catalog: bytes

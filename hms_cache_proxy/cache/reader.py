@@ -22,12 +22,12 @@ from hms_cache_proxy.cache.entries import DatabaseEntry
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
 from hms_cache_proxy.cache.joiner import Joiners
+from hms_cache_proxy.cache.last_used import LastUsed
 from hms_cache_proxy.cache.layout import Meta
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import StatisticsDecoder
 from hms_cache_proxy.cache.streams import Streams
-from hms_cache_proxy.cache.uses import Uses
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import StoreIdentity
 
@@ -44,7 +44,7 @@ class CacheReader:
 
     def __init__(self, path: Path, page: StatePage, uses: Path | None = None) -> None:
         """`uses`: the file that records when tables were last read."""
-        self.uses = Uses(uses)
+        self.uses = LastUsed(uses)
         self._path = path
         self._words = page.words
         self._environment: Environment | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from operator import lt
 from typing import Any, NamedTuple
 
-from hms_cache_proxy.cache import layout, segments, typed
+from hms_cache_proxy.cache import key_types, layout, segments
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.segments import SetEncoder
 from hms_cache_proxy.cache.statistics import StatisticsEncoder
@@ -31,7 +31,7 @@ class SetRow:
     long_names: bool
     reason: str
     owner: bytes  # cat \0 db \0 table: the table that uses it
-    typed: bytes = b""  # cache/typed.py
+    typed: bytes = b""  # cache/key_types.py
     statistics: int = 0  # layout.HAS_STATISTICS, layout.STATISTICS_UNKNOWN
 
     def pack(self) -> bytes:
@@ -179,7 +179,7 @@ class PartitionSets:
         if first:
             self._throw_away(row.loading)
             row = replace(row, loading=self._take_number())
-            self._fillings[row.loading] = Filling(typed.kinds(owner.partition_keys))
+            self._fillings[row.loading] = Filling(key_types.kinds(owner.partition_keys))
         filling = self._fillings.get(row.loading)
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
@@ -188,7 +188,7 @@ class PartitionSets:
         filling.count += write(row.loading, records, owner.directory)
         filling.statistics |= self._write_statistics(row.loading, records, filling.statistics, append=True)
         filling.long_names |= long_names
-        filling.typed = typed.still(filling.typed, owner.partition_keys, records)
+        filling.typed = key_types.still(filling.typed, owner.partition_keys, records)
         if records:
             filling.last = records[-1].name
         if last:
@@ -212,14 +212,14 @@ class PartitionSets:
             filling.count -= self._delete(row.loading, [name for name in deletes if name <= end], filling.statistics)
             filling.statistics |= self._write_statistics(row.loading, seen, filling.statistics)
             filling.long_names |= _any_long(seen)
-            filling.typed = typed.still(filling.typed, owner.partition_keys, seen)
+            filling.typed = key_types.still(filling.typed, owner.partition_keys, seen)
         if row.loaded:
             added = self._write(row.number, upserts, owner.directory)
             added -= self._delete(row.number, deletes, row.statistics)
             self.counted += added
             row = replace(row, statistics=row.statistics | self._write_statistics(row.number, upserts, row.statistics))
             row = replace(row, count=row.count + added, long_names=row.long_names or _any_long(upserts))
-            self._put(table_id, replace(row, typed=typed.still(row.typed, owner.partition_keys, upserts)))
+            self._put(table_id, replace(row, typed=key_types.still(row.typed, owner.partition_keys, upserts)))
 
     def _row(self, table_id: int) -> SetRow:
         row = self.get(table_id)

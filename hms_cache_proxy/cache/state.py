@@ -61,7 +61,7 @@ class Slot:
     PARTITIONS = 23
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
-    DIFFERS = 25  # upstream.differs.Differs: which answers differ from what is stored, by settings of the metastore
+    DIFFERS = 25  # upstream.answer_differences: what differs from the rows, by the metastore's settings
     EXPECTED_EVENT = 24  # workers: the log must have reached this id, because a write that logs has succeeded
     MODE_REASON = 28  # why SERVE_MODE is what it is
     FENCES_FILE = 30  # supervisor: inode of the data file of the fences that are used; 0: there are none yet
@@ -84,8 +84,8 @@ class Slot:
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
 FIRST_UNRECORDED: Final = 256  # first of one slot per worker: writes that it cannot record (consistency/suspension.py)
-FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it does not accept connections yet (server/crew.py)
-FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/crew.py)
+FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it accepts no connections yet (server/shared_state.py)
+FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/shared_state.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # changes with the layout
 

@@ -111,7 +111,7 @@ def audit(database: DatabaseOptions, options: AuditOptions, as_json: bool, spark
 def _of_a_proxy(plan: AuditPlan, uri: str, report: JobReport) -> AuditResult:
     from hms_cache_proxy.config.address import parse_upstream
     from hms_cache_proxy.pipeline.audit_proxy import ProxyAudit
-    from hms_cache_proxy.security.towards import towards_metastores
+    from hms_cache_proxy.security.metastore_security import towards_metastores
 
     try:
         address = parse_upstream(uri)

@@ -58,7 +58,7 @@ from typing import Any, Final
 from hms_cache_proxy.cache.environment import DamagedFile, boot_id, lengthen
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, Target
-from hms_cache_proxy.consistency import examination
+from hms_cache_proxy.consistency import lmdb_check
 from hms_cache_proxy.consistency.fence_file import FenceFile
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
@@ -116,7 +116,7 @@ class FenceStore(FenceFile):
         """Opens the records in the first process of a start, while no other process runs (see "A predecessor that
         crashed"). `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
-        if known and (examination.damage(path) is not None or not trusted(path)):
+        if known and (lmdb_check.damage(path) is not None or not trusted(path)):
             shutil.rmtree(path)
         lost = unfenced or (known and not path.exists())
         try:

@@ -1,4 +1,4 @@
-"""The fences as the protocol between proxies uses them (`peers.terms.PeerRecords`): those that are held for peers.
+"""The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`): those that are held for peers.
 
 A fence that a peer has told of is a row like that of a write of unknown outcome. Its end is put off while the peer is
 connected (`keep`), and is the longest request time away when the connection ends; then the follower gives it a ticket,

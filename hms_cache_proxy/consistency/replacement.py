@@ -37,7 +37,7 @@ import structlog
 from hms_cache_proxy.cache.environment import condemn, move_aside
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import examination
+from hms_cache_proxy.consistency import lmdb_check
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
     NUMBER,
@@ -110,7 +110,7 @@ class Keeper:
 
     def _examined(self) -> str | None:
         """What is wrong with its pages each time that they are looked at: others write meanwhile."""
-        reasons = [examination.damage(self._path) for _ in range(EXAMINATIONS)]
+        reasons = [lmdb_check.damage(self._path) for _ in range(EXAMINATIONS)]
         return None if None in reasons else reasons[-1]
 
     def _held_until(self) -> int:

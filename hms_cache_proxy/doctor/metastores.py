@@ -15,7 +15,7 @@ from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import judge
-from hms_cache_proxy.security.towards import Towards, towards_metastores
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity, towards_metastores
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
@@ -62,7 +62,7 @@ def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], data
     return found
 
 
-def _ask(config: Config, address: Address, secured: Towards) -> Answer:
+def _ask(config: Config, address: Address, secured: MetastoreSecurity) -> Answer:
     timeout_s = config.upstream_options.connect_timeout_s
     with ServiceConnection(address.host, address.port, timeout_s=timeout_s, secured=secured) as connection:
         try:

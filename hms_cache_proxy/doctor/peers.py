@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.peers.wires import greet, look_up
+from hms_cache_proxy.peers.connections import greet, look_up
 
 ANSWER_S = 3.0
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hms_cache_proxy.embedded.accurate import ACCURATE, parsed, set_basic
 from hms_cache_proxy.embedded.failures import Failure, internal, meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
+from hms_cache_proxy.embedded.stats_accurate import ACCURATE, parsed, set_basic
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from hms_cache_proxy.wire.spec import Struct

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
+from hms_cache_proxy.cache.key_types import DEFAULT_PARTITION
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.names import escape, partition_values
 from hms_cache_proxy.filters import text as language

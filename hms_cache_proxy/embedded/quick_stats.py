@@ -6,9 +6,9 @@ Owner: the thread of a call.
 
 from __future__ import annotations
 
-from hms_cache_proxy.embedded.accurate import ACCURATE as ACCURATE
-from hms_cache_proxy.embedded.accurate import set_basic
 from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.stats_accurate import ACCURATE as ACCURATE
+from hms_cache_proxy.embedded.stats_accurate import set_basic
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.wire.spec import Struct
 

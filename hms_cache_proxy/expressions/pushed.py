@@ -25,7 +25,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
+from hms_cache_proxy.cache.key_types import DEFAULT_PARTITION
 from hms_cache_proxy.filters.tree import Compare, Joined, Literal, Node, joined
 
 from .tree import (

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
+from hms_cache_proxy.cache.key_types import DEFAULT_PARTITION
 from hms_cache_proxy.filters.values import OPERATORS, Values, like
 
 from .functions import takes_nulls, typed

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
+from hms_cache_proxy.cache.key_types import DEFAULT_PARTITION
 
 from .tree import Op
 from .wildcards import any_text_between

@@ -23,8 +23,8 @@ from typing import Literal, Protocol, TypeAlias
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.upstream import checks as upstream
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.upstream.checks import UpstreamFacts
-from hms_cache_proxy.upstream.differs import Differs
 
 AuthorizationSetting: TypeAlias = Literal["auto", "none", "learned", "per_user", "relay"]
 CheckLevel: TypeAlias = Literal["warning", "refusal"]
@@ -133,7 +133,7 @@ class Verdict:
     findings: tuple[CheckFinding, ...]
     unreachable: tuple[tuple[str, str], ...]
     identified: bool = False
-    differs: Differs | None = None
+    differs: AnswerDifferences | None = None
 
 
 class Examination:
@@ -144,7 +144,7 @@ class Examination:
     def __init__(self, authorization: AuthorizationSetting) -> None:
         self._authorization: AuthorizationSetting = authorization
         self._known: dict[str, list[CheckFinding]] = {}
-        self._differs: dict[str, Differs] = {}
+        self._differs: dict[str, AnswerDifferences] = {}
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:

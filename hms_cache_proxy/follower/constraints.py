@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_pack, constraints_unpack
 from hms_cache_proxy.follower.affected import Affected
-from hms_cache_proxy.follower.known import Known
+from hms_cache_proxy.follower.cached_view import CachedView
 from hms_cache_proxy.follower.limits import SUSPECTS_PER_READ
 from hms_cache_proxy.store.foreign_keys import foreign_keys, key_columns
 from hms_cache_proxy.store.protocol import (
@@ -79,7 +79,7 @@ class ConstraintReading:
     """Compares the constraints of tables that no event names with the store. `read`: the tables that the step has read
     already."""
 
-    def __init__(self, source: Snapshot, cached: Known) -> None:
+    def __init__(self, source: Snapshot, cached: CachedView) -> None:
         self._source = source
         self._cached = cached
 

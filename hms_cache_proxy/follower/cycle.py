@@ -38,11 +38,11 @@ from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected, Announcement
 from hms_cache_proxy.follower.announced import Announced
+from hms_cache_proxy.follower.eviction import Eviction, Used
 from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, announced_before, begun_before
 from hms_cache_proxy.follower.reading import StepReading
-from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided, StepOutcome, StepRead
 from hms_cache_proxy.follower.sweep import Sweep
@@ -130,7 +130,7 @@ class Cycle:
         self._verified = False
         self._distrusted: ResetReason | None = None
         self._full_at = 0
-        self._room = Room(settings.max_bytes, settings.pin, reader.uses)
+        self._eviction = Eviction(settings.max_bytes, settings.pin, reader.uses)
         self._garbage = True
         self._expected = 0
         self._looked_s = 0.0
@@ -467,9 +467,9 @@ class Cycle:
             return
         now = Used(used, self._writer.bytes_per_partition, self._garbage)
         now_s = time.time()
-        leaving = self._room.leaving(cached, now, work.loads.keys(), now_s)
+        leaving = self._eviction.leaving(cached, now, work.loads.keys(), now_s)
         if not leaving:
-            coming, leaving = self._room.coming(cached, now, work.refused, now_s)
+            coming, leaving = self._eviction.coming(cached, now, work.refused, now_s)
             work.wanted(coming)
         for one in leaving:
             reading.leave(one.key, one.entry)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.follower.checks import Examination, Verdict
-from hms_cache_proxy.security.towards import Towards, towards_metastores
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity, towards_metastores
 from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
 
@@ -25,7 +25,7 @@ RETRY_INTERVAL_S = 2.0
 class _Metastore:
     """One metastore over its service connection."""
 
-    def __init__(self, host: str, port: int, timeout_s: float, secured: Towards) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float, secured: MetastoreSecurity) -> None:
         self._connection = ServiceConnection(host, port, timeout_s=timeout_s, secured=secured)
         self.uri = self._connection.uri
 

@@ -27,7 +27,7 @@ from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import LogLook
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.follower.step_states import StepOutcome
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class ServingMode:
         if closed:
             self._mark()
 
-    def answer(self, differs: Differs) -> None:
+    def answer(self, differs: AnswerDifferences) -> None:
         """How the metastores answer. If they answered differently before, everything is reloaded."""
         self._page[Slot.DIFFERS] = int(differs)
         now, before = str(int(differs)), self._answered

@@ -28,8 +28,8 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, PartitionNames
+from hms_cache_proxy.follower.cached_view import CachedView
 from hms_cache_proxy.follower.constraints import ConstraintReading, cached_form
-from hms_cache_proxy.follower.known import Known
 from hms_cache_proxy.follower.limits import (
     NAMED_SHARE,
     TABLE_COST,
@@ -54,7 +54,7 @@ class StepReading:
     """What one step reads."""
 
     def __init__(
-        self, source: Snapshot, cached: Known, work: LoadQueue, *, selection: Selection, limits: StepLimits
+        self, source: Snapshot, cached: CachedView, work: LoadQueue, *, selection: Selection, limits: StepLimits
     ) -> None:
         self.changes = Changes(cursor=source.event_id)
         self._source = source

@@ -38,7 +38,7 @@ from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
-from hms_cache_proxy.security.towards import towards_metastores
+from hms_cache_proxy.security.metastore_security import towards_metastores
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
 EXPIRE_INTERVAL_S = 1.0

@@ -38,10 +38,10 @@ from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve,
 from .hit_labels import HitLabels
 from .hot import HotPath, Sampled, Told
 from .hot_looks import HotLooks
-from .large import WHOLE_BYTES, decided
+from .large_requests import WHOLE_BYTES, decided
 from .learnable import lasting, of_members
+from .method_plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .misses import Misses
-from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import LookNeeded, Proof, Rejected
 from .read_call import SEQID, ReadCall
 from .readers.base import Body, Context, Decline, DependsOnMore, Slices, Unfinished

@@ -22,7 +22,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import LOOKS, Reason
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.message import MessageType
 from hms_cache_proxy.wire.spec import Struct
 
@@ -30,7 +30,7 @@ from .decision import Decision, Forward, Pending, Serve, Wait, Work
 from .dispatch import Dispatcher, SharedState
 from .effects import RelayedRead
 from .learnable import databases
-from .plan import EVERYTHING
+from .method_plan import EVERYTHING
 from .proof import LookNeeded, Rejected
 from .read_call import ReadCall
 from .readers.base import Body, Decline, DependsOnMore, Slices
@@ -80,7 +80,8 @@ class LearnedDispatcher(Dispatcher):
 
     def _rights(self, method: Method, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The changes of rights that end this read's verdicts."""
-        if self._page[Slot.DIFFERS] & Differs.RIGHTS or method.name.partition("_req")[0].endswith(SHOWS_RIGHTS):
+        shows = method.name.partition("_req")[0].endswith(SHOWS_RIGHTS)
+        if shows or self._page[Slot.DIFFERS] & AnswerDifferences.RIGHTS:
             return (ROLES,)
         return rights_on(depends)
 
@@ -91,7 +92,7 @@ class LearnedDispatcher(Dispatcher):
         if not call.complete:
             return call, None
         found, user = call.plan, call.session.identity or b""
-        parts = bool(self._page[Slot.DIFFERS] & Differs.PARTS)
+        parts = bool(self._page[Slot.DIFFERS] & AnswerDifferences.PARTS)
         asked = question(found.method.name, user, call.key, depends, parts=parts)
         verdicts = self._verdicts.found(asked)
         call = call._replace(judged=Judged(asked, verdicts))

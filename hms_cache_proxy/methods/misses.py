@@ -29,7 +29,7 @@ from .effects import EffectsContext, RelayedRead
 from .flights import LONGEST_NS, Flight
 from .hit_labels import HitLabels
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, lasting, may_learn, members, of_members, parents, unlogged
-from .plan import EVERYTHING, Plan
+from .method_plan import EVERYTHING, Plan
 from .proof import UNPROVED
 from .read_call import ReadCall
 from .write_id_reloads import WriteIdReloads

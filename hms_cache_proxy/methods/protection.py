@@ -34,8 +34,8 @@ from hms_cache_proxy.wire.message import Header
 
 from . import effects, projections, shapes
 from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
-from .large import decided
-from .plan import Plan, may_write, plan
+from .large_requests import decided
+from .method_plan import Plan, may_write, plan
 from .refusal import refusal
 from .table import OTHER_LABEL, MethodKind
 

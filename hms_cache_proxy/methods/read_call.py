@@ -10,7 +10,7 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.message import Header
 
 from .decision import ClientSession
-from .plan import Plan
+from .method_plan import Plan
 from .proof import Proof
 from .verdicts import Judged
 

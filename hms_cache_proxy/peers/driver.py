@@ -33,11 +33,11 @@ from hms_cache_proxy.consistency.peer_fences import PeerFences
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import PeersMetrics
 from hms_cache_proxy.peers.cancellations import PeerCancellations
-from hms_cache_proxy.peers.desk import WorkerDesk
+from hms_cache_proxy.peers.connections import PeerWire, WorkerWire
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
-from hms_cache_proxy.peers.requests import PeerRequest
-from hms_cache_proxy.peers.terms import (
+from hms_cache_proxy.peers.open_requests import WorkerDesk
+from hms_cache_proxy.peers.protocol import (
     SECOND,
     CancelTokens,
     ClosePeer,
@@ -50,7 +50,7 @@ from hms_cache_proxy.peers.terms import (
     WakeFollower,
     fleet_times,
 )
-from hms_cache_proxy.peers.wires import PeerWire, WorkerWire
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
 from hms_cache_proxy.sparing import SparingLog
 

@@ -34,8 +34,7 @@ from hms_cache_proxy.peers.messages import (
     TokensCancelled,
 )
 from hms_cache_proxy.peers.outbox import PeerOutbox
-from hms_cache_proxy.peers.roster import FIRST_DIAL_NS, PeerRoster
-from hms_cache_proxy.peers.terms import (
+from hms_cache_proxy.peers.protocol import (
     SECOND,
     ClosePeer,
     DialPeer,
@@ -47,6 +46,7 @@ from hms_cache_proxy.peers.terms import (
     ServeUntil,
     TellPeer,
 )
+from hms_cache_proxy.peers.roster import FIRST_DIAL_NS, PeerRoster
 
 COMPARE_NS = SECOND
 Writes: TypeAlias = tuple[Target, ...]

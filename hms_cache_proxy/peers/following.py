@@ -33,7 +33,7 @@ from hms_cache_proxy.peers.messages import (
     Welcome,
     understood,
 )
-from hms_cache_proxy.peers.terms import SECOND, CancelTokens, PeerCommand, PeerRecords, SendToPeer, WakeFollower
+from hms_cache_proxy.peers.protocol import SECOND, CancelTokens, PeerCommand, PeerRecords, SendToPeer, WakeFollower
 from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
 
 LONGEST_LEASE_NS = 60 * SECOND

@@ -39,7 +39,7 @@ from hms_cache_proxy.peers.messages import (
     Welcome,
     short,
 )
-from hms_cache_proxy.peers.terms import ClosePeer, FleetTimes, MayLeave, PeerCommand, SendToPeer
+from hms_cache_proxy.peers.protocol import ClosePeer, FleetTimes, MayLeave, PeerCommand, SendToPeer
 
 MOST_ACKS = 10_000
 _INHERITED = b""

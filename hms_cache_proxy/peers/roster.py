@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hms_cache_proxy.peers.terms import FleetTimes
+from hms_cache_proxy.peers.protocol import FleetTimes
 
 FIRST_DIAL_NS = 100_000_000
 LAST_DIAL_NS = 2_000_000_000

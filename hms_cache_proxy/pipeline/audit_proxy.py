@@ -44,7 +44,7 @@ from hms_cache_proxy.pipeline.rounds import rounds
 from hms_cache_proxy.pipeline.session import phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, records_of
 from hms_cache_proxy.plurals import counted, fitting
-from hms_cache_proxy.security.towards import PLAIN, Towards
+from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
 from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, Snapshot, TableKey, TableRecord
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from hms_cache_proxy.store.thrift.store import ThriftStore, open_thrift_store
@@ -83,7 +83,7 @@ class ProxyAudit:
     plan: AuditPlan
     address: Address
     report: JobReport
-    secured: Towards = PLAIN
+    secured: MetastoreSecurity = PLAIN
 
     def run(self) -> AuditResult:
         """Compare what is in the plan. Raises StoreError, AuditError."""

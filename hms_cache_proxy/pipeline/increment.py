@@ -35,15 +35,15 @@ from hms_cache_proxy.follower.load_queue import LOADING, LoadQueue
 from hms_cache_proxy.follower.log import OrderedLog, begun_before
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.step import Position, Reset
-from hms_cache_proxy.pipeline.base import Base
 from hms_cache_proxy.pipeline.progress import JobReport
+from hms_cache_proxy.pipeline.snapshot_tables import SnapshotTables
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S
 from hms_cache_proxy.plurals import counted, fitting
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
-from hms_cache_proxy.snapshots.written import FileWriter
+from hms_cache_proxy.snapshots.row_writer import FileWriter
 from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord
 from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
 
@@ -150,9 +150,9 @@ class Increment:
             raise NoIncrement(f"{self.newest} is not there any more")
         return manifest
 
-    def _base(self, older: Place, manifest: Manifest) -> Base:
+    def _base(self, older: Place, manifest: Manifest) -> SnapshotTables:
         try:
-            return Base(self._older_databases(older, manifest), self._older_tables(older, manifest))
+            return SnapshotTables(self._older_databases(older, manifest), self._older_tables(older, manifest))
         except SnapshotError as error:
             raise NoIncrement(f"{self.newest} cannot be read: {error}") from error
 
@@ -164,7 +164,7 @@ class Increment:
     def _older_tables(older: Place, manifest: Manifest) -> Iterable[rows.TableRow]:
         return (row for file in manifest.of_kind(rows.TABLES) for row in rows.tables(older.read(file)))
 
-    def _read(self, base: Base, snapshot: SqlSnapshot, affected: Affected) -> StepReading:
+    def _read(self, base: SnapshotTables, snapshot: SqlSnapshot, affected: Affected) -> StepReading:
         work = LoadQueue(all_databases=False)
         limits = StepLimits(CHUNK, object_bytes=1 << 40)
         reading = StepReading(snapshot, base, work, selection=self.config.selection, limits=limits)
@@ -179,7 +179,7 @@ class Increment:
 
     # --- what has changed in the partitions
 
-    def _changes(self, base: Base, reading: StepReading) -> dict[int, _Partitions]:
+    def _changes(self, base: SnapshotTables, reading: StepReading) -> dict[int, _Partitions]:
         found: defaultdict[int, _Partitions] = defaultdict(_Partitions)
         for table_id in base.unloaded:
             found[table_id].replaced = True
@@ -230,7 +230,7 @@ class Increment:
         made: Manifest,
         older: Manifest,
         databases: list[DatabaseRecord],
-        base: Base,
+        base: SnapshotTables,
         changes: dict[int, _Partitions],
     ) -> Manifest:
         new = list(_change_rows(changes))

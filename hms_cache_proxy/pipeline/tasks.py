@@ -20,8 +20,8 @@ from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned,
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File
 from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.snapshots.row_writer import FileWriter
 from hms_cache_proxy.snapshots.rows import TableRow, WriteIds
-from hms_cache_proxy.snapshots.written import FileWriter
 from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord, TableWrites
 from hms_cache_proxy.store.sql.store import open_sql_store
 

@@ -4,7 +4,7 @@
       lock               locked (exclusive flock) while a supervisor runs; contains its pid as text
       state              the state page (cache/state.py)
       cache/             the shared cache (LMDB); cache.bad-<timestamp> is the last one that was moved aside
-      uses               when each table was last used (cache/uses.py)
+      uses               when each table was last used (cache/last_used.py)
       fences/            the fences environment (consistency/fences.py), fences.bad-<timestamp> likewise
 
 Job: claim the directory for one proxy, refuse file systems on which LMDB does not work. The kernel releases the flock

@@ -23,7 +23,7 @@ from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.replies import HitLabel
-from hms_cache_proxy.methods.plan import plan
+from hms_cache_proxy.methods.method_plan import plan
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.replay import user_named
 

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from hms_cache_proxy.cache.targets import ALL, SEPARATOR, UNKNOWN
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.plan import plan
+from hms_cache_proxy.methods.method_plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
 from hms_cache_proxy.methods.token_calls import BLOCKED
 from hms_cache_proxy.server.access_lines import dotted, say_when, user_of

@@ -1,6 +1,6 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
-Job: reach a metastore (reaching.py), send the request, and pass the reply on as it arrives. Pure: events come in, and
+Job: reach a metastore (forwarding.py), send the request, and pass the reply on as it arrives. Pure: events come in, and
 commands are appended to the owner's list. An event that ends the request returns how it ended. Must not know: sockets,
 the clock, what a failure means for the request (upstream_failures.py).
 
@@ -20,7 +20,7 @@ from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Forward
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
-from hms_cache_proxy.server import twin
+from hms_cache_proxy.server import bridged_call
 from hms_cache_proxy.server.commands import (
     Again,
     CloseUpstream,
@@ -31,9 +31,9 @@ from hms_cache_proxy.server.commands import (
     UpstreamTrouble,
     Why,
 )
+from hms_cache_proxy.server.forwarding import Reached, Reaching, ReachingStep, SessionRefused
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.reaching import Reached, Reaching, ReachingStep, SessionRefused
 from hms_cache_proxy.server.reply import REPLY_LIMITS, Reply
 from hms_cache_proxy.server.reply_ending import FINISHED, Finished, MustClose, ReplyEnding
 from hms_cache_proxy.server.upstream_failures import (
@@ -298,9 +298,9 @@ class Exchange:
             self._commands.append(SendUpstream(question.message))
             return None
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
-        other = twin.choose(request, endpoint.lacks)
+        other = bridged_call.choose(request, endpoint.lacks)
         if other is not None:
-            reply = Reply(other.asked, REPLY_LIMITS, max(hold, twin.HOLD_BYTES), memory, must=True)
+            reply = Reply(other.asked, REPLY_LIMITS, max(hold, bridged_call.HOLD_BYTES), memory, must=True)
             self.state = Asking(call, endpoint, reply, other, last)
             self._commands.append(SendUpstream(other.message))
             return None
@@ -333,7 +333,7 @@ class Exchange:
                 if lacks_method(state):
                     if self._note_lack(state):
                         return self._ask(state.call, state.endpoint, last=True)
-                    refusal = twin.refusal(state.call.request.header, state.call.request.message)
+                    refusal = bridged_call.refusal(state.call.request.header, state.call.request.message)
             state = self._reply_began(state, now_ns)
         if parts:
             state = self._pass_on(state, parts, now_ns)
@@ -346,7 +346,7 @@ class Exchange:
             lacks.discard(request.header.name)
             return True
         lacks.add(request.header.name)
-        return twin.choose(request, state.endpoint.lacks) is not None
+        return bridged_call.choose(request, state.endpoint.lacks) is not None
 
     def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> ReplyEnding | None:
         """Part of the reply to a question that was asked instead of the request."""

@@ -1,6 +1,6 @@
 """Within TLS: waits for a client's first bytes, then gives the connection to the protocol that they belong to.
 
-Job: what MSG_PEEK is to a plain socket. Must not know: what the bytes mean (door.py). Owner: the worker's loop.
+Job: what MSG_PEEK is to a plain socket. Must not know: what the bytes mean (handshakes.py). Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a worker needs to serve HTTP: users, keys, and metastores that take the user's name.
 
 Job: make the Clients of HTTP connections, and follow the keys. Requests are refused as long as a metastore is known to
-ignore the users that it is told (heeding.py), or none has been asked. Must not know: heads, tokens. Owner: the worker's
-loop.
+ignore the users that it is told (set_ugi_check.py), or none has been asked. Must not know: heads, tokens. Owner: the
+worker's loop.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.security.http_users import HttpUsers
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.http_connection import HttpConnection, HttpSide
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.reloading import Reloading
+from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
 from hms_cache_proxy.wire.http import Head, HttpError
 
 
 class HttpService:
     """One per worker."""
 
-    def __init__(self, config: Config, hub: Hub, heeding: Heeding) -> None:
+    def __init__(self, config: Config, hub: Hub, heeding: SetUgiCheck) -> None:
         settings = config.http_transport
         self._hub, self._heeding = hub, heeding
         if settings.authentication == "jwt":

@@ -21,10 +21,10 @@ from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
-from hms_cache_proxy.server.crew import Member
+from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.peers_link import PeersLink
-from hms_cache_proxy.server.stuck import Stuck
-from hms_cache_proxy.server.tops import Tops
+from hms_cache_proxy.server.shared_state import Member
+from hms_cache_proxy.server.slow_clients import SlowClients
 from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.sparing import SparingLog
@@ -71,7 +71,7 @@ class Hub:
         self.slow_log: AccessLog | None = None
         self.audit_log: AuditLog | None = None
         self.traces: Traces | None = None
-        self.tops: Tops | None = None
+        self.tops: MostAsked | None = None
         self.peers: PeersLink | None = None
         self.decider = decider
         self.endpoints = endpoints
@@ -84,7 +84,7 @@ class Hub:
         self.clients: set[Client] = set()
         self.draining = False
         self.turns = Turns()
-        self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
+        self.stuck: SlowClients[Client] = SlowClients(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, Wait] = {}  # clients whose request waits for the decider
         self._watching: asyncio.TimerHandle | None = None

@@ -20,9 +20,9 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
+from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
 from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
@@ -44,7 +44,7 @@ class Logins:
         metrics: WorkerMetrics,
         limit_bytes: int,
         memory: Budget | None = None,
-        heeding: Heeding | None = None,
+        heeding: SetUgiCheck | None = None,
     ) -> None:
         self._heeding = heeding
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}

@@ -30,7 +30,7 @@ from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
 
-from . import twin
+from . import bridged_call
 
 TOGETHER_S = 0.02  # entries that come due within this time are reloaded together
 AT_ONCE = 4  # connections
@@ -181,10 +181,10 @@ async def _ask_bridged(endpoint: Endpoint, streams: MetastoreStreams, ask: Ask, 
     header = ask.header
     if header.name not in endpoint.lacks:
         reply = await _ask(streams, header, ask.message, memory)
-        if not twin.is_bridged(header) or said(reply) is not Said.UNKNOWN_METHOD:
+        if not bridged_call.is_bridged(header) or said(reply) is not Said.UNKNOWN_METHOD:
             return reply
         endpoint.lacks.add(header.name)
-    bridged = twin.twin_of(header, ask.message)
+    bridged = bridged_call.twin_of(header, ask.message)
     if bridged is None:
         return await _ask(streams, header, ask.message, memory)
     return bridged.splice(await _ask(streams, bridged.asked, bridged.message, memory))

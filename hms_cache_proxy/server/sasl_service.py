@@ -13,12 +13,12 @@ from hms_cache_proxy.config.security import passes_logins
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.heeding import Heeding
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import TokenMechanism, offered
 from hms_cache_proxy.server.passed_logins import PassedLogins
 from hms_cache_proxy.server.reloading import Reloading
+from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
 
 
 class SaslService:
@@ -35,13 +35,13 @@ class SaslService:
         if self.tokens is not None:
             self.tokens.use(config.tokens, config.kerberos.auth_to_local)
 
-    def start(self, hub: Hub, reloading: Reloading, heeding: Heeding) -> Logins | PassedLogins:
+    def start(self, hub: Hub, reloading: Reloading, heeding: SetUgiCheck) -> Logins | PassedLogins:
         """Let clients in from now on."""
         logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading, heeding)
         logins.reports.audit_log = hub.audit_log
         return logins
 
-    def _own_logins(self, hub: Hub, reloading: Reloading, heeding: Heeding) -> Logins:
+    def _own_logins(self, hub: Hub, reloading: Reloading, heeding: SetUgiCheck) -> Logins:
         for mechanism in self._mechanisms:
             for what, kept in mechanism.files.items():
                 reloading.follow(what, kept)

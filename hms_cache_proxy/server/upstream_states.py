@@ -1,7 +1,7 @@
 """The states of a client's upstream connection, and of the request on it.
 
-Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next, as `reaching.py`
-says until a metastore is reached:
+Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next, as
+`forwarding.py` says until a metastore is reached:
 
     Closed -> Opening -> (Replaying ->) Questioning | Asking -> Replying (-> Streaming) -> Idle -> Questioning | Asking
 
@@ -17,11 +17,11 @@ from typing import Final
 from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.methods.reply_contents import Said, said
 from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.server.bridged_call import BridgedCall, is_bridged
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
-from hms_cache_proxy.server.twin import Twin, is_bridged
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 
@@ -97,7 +97,7 @@ class Asking:
     call: RelayedCall
     endpoint: Endpoint
     reply: Reply
-    twin: Twin | None
+    twin: BridgedCall | None
     last: bool
     """The other one of the request and its twin has been refused."""
 
@@ -109,7 +109,7 @@ class Replying:
     call: RelayedCall
     endpoint: Endpoint
     reply: Reply
-    twin: Twin | None
+    twin: BridgedCall | None
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Streaming:
     call: RelayedCall
     endpoint: Endpoint
     reply: Reply
-    twin: Twin | None
+    twin: BridgedCall | None
 
 
 Sent = Questioning | Asking | Replying | Streaming

@@ -29,21 +29,21 @@ from hms_cache_proxy.config.security import offers_http, offers_tls, wants_login
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.hot import Sampled
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
-from hms_cache_proxy.peers.terms import fleet_times
+from hms_cache_proxy.peers.protocol import fleet_times
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.server import traces
 from hms_cache_proxy.server.acceptor import Acceptor
-from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
-from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.heeding import Heeding
+from hms_cache_proxy.server.handshakes import Handshakes
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.line_log import LineLog
+from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.sasl_service import SaslService
-from hms_cache_proxy.server.tops import Tops
+from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
+from hms_cache_proxy.server.shared_state import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.worker_parts import (
     Opened,
     OpenedCache,
@@ -150,12 +150,12 @@ async def _serve(
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
-    heeding = Heeding(config, hub)
+    heeding = SetUgiCheck(config, hub)
     http = _http_service(config, hub, heeding) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
     reloading = Reloading(StatePage(paths.state(config)), hub.metrics, secured, hub.endpoints.tls, settings)
     logins = opened.sasl.start(hub, reloading, heeding) if opened.sasl is not None else None
-    door = Door(config.security, secured, logins, lambda: Client(hub), hub.metrics, over_http)
+    door = Handshakes(config.security, secured, logins, lambda: Client(hub), hub.metrics, over_http)
     door.audit_log = hub.audit_log
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
@@ -234,7 +234,7 @@ def _waited(hub: Hub, by: AnsweredBy, seconds: float) -> None:
         hub.say("the peers' process has not answered: a call has waited for leases", by, seconds=f"{seconds:.1f}")
 
 
-def _http_service(config: Config, hub: Hub, heeding: Heeding) -> HttpService:
+def _http_service(config: Config, hub: Hub, heeding: SetUgiCheck) -> HttpService:
     from hms_cache_proxy.server.http_service import HttpService  # needs packages that not everybody has
 
     return HttpService(config, hub, heeding)
@@ -285,7 +285,7 @@ async def _flush(metrics: WorkerMetrics, budgets: Budgets, member: Member) -> No
             member.has_read()
 
 
-async def _look(tops: Tops) -> None:
+async def _look(tops: MostAsked) -> None:
     while True:
         await asyncio.sleep(FLUSH_INTERVAL_S)
         await tops.look()

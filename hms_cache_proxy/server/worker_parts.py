@@ -31,7 +31,7 @@ from hms_cache_proxy.methods.dispatch import SharedState
 from hms_cache_proxy.methods.hot import Sampled
 from hms_cache_proxy.methods.learned import dispatcher
 from hms_cache_proxy.methods.logins import LoginDecider
-from hms_cache_proxy.methods.plan import declared_reads
+from hms_cache_proxy.methods.method_plan import declared_reads
 from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
@@ -40,18 +40,18 @@ from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
-from hms_cache_proxy.security.towards import towards_metastores
+from hms_cache_proxy.security.metastore_security import towards_metastores
 from hms_cache_proxy.server import traces
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
-from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
+from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.sasl_service import SaslService
+from hms_cache_proxy.server.shared_state import Member
 from hms_cache_proxy.server.spool import SpoolRoom
-from hms_cache_proxy.server.tops import Tops
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.delegation import Delegation
@@ -254,7 +254,7 @@ def keep_logs(hub: Hub, config: Config, index: int, hits: deque[Sampled]) -> Non
     hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
     hub.audit_log = _audit_log(config, index, metrics)
     hub.traces = traces.opened(config, index, metrics)
-    hub.tops = Tops(paths.tops(config, index), hits, users=config.admin.show_users)
+    hub.tops = MostAsked(paths.tops(config, index), hits, users=config.admin.show_users)
 
 
 def _access_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog | None:

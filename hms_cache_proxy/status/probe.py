@@ -13,7 +13,7 @@ import structlog
 
 from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.errors import UpstreamError
-from hms_cache_proxy.security.towards import Towards, towards_metastores
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity, towards_metastores
 from hms_cache_proxy.upstream.service import ServiceConnection
 
 log = structlog.get_logger()
@@ -77,7 +77,7 @@ class UpstreamProbe:
 class _Seen:
     """One upstream."""
 
-    def __init__(self, address: Address, timeout_s: float, secured: Towards) -> None:
+    def __init__(self, address: Address, timeout_s: float, secured: MetastoreSecurity) -> None:
         self.address = address
         self.version: str | None = None
         self.reachable: bool | None = None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.errors import UpstreamError
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.upstream.serdes import with_stored_columns
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
@@ -154,20 +154,20 @@ class UpstreamFacts:
         return not (_classes(listeners) <= _RIGHTS_LISTENERS and _classes(authorizers) <= _BY_RIGHTS)
 
     @property
-    def differs(self) -> Differs:
+    def differs(self) -> AnswerDifferences:
         """All of the above."""
         found = {
-            Differs.LISTS: self.lists_differ,
-            Differs.SHAPES: self.shapes_differ,
-            Differs.STATISTICS: self.statistics_differ,
-            Differs.COLUMNS: self.columns_differ,
-            Differs.AGGREGATES: self.aggregates_differ,
-            Differs.EXPRESSIONS: self.expressions_differ,
-            Differs.PARTS: self.parts_differ,
-            Differs.RIGHTS: self.rights_differ,
-            Differs.NAMES: self.names_differ,
+            AnswerDifferences.LISTS: self.lists_differ,
+            AnswerDifferences.SHAPES: self.shapes_differ,
+            AnswerDifferences.STATISTICS: self.statistics_differ,
+            AnswerDifferences.COLUMNS: self.columns_differ,
+            AnswerDifferences.AGGREGATES: self.aggregates_differ,
+            AnswerDifferences.EXPRESSIONS: self.expressions_differ,
+            AnswerDifferences.PARTS: self.parts_differ,
+            AnswerDifferences.RIGHTS: self.rights_differ,
+            AnswerDifferences.NAMES: self.names_differ,
         }
-        return Differs(sum(flag for flag, differs in found.items() if differs))
+        return AnswerDifferences(sum(flag for flag, differs in found.items() if differs))
 
     @property
     def logs_in_transaction(self) -> bool:

@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.tokens import Token, parse_token
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import Endpoint, UserRefused
 from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.upstream.service import Declared, header_of, request_of, result_in, success_in
@@ -50,7 +50,7 @@ class _Asking(NamedTuple):
 class Delegation:
     """`secured`: how the proxy logs in as itself. `timeout_s`: of a login, and of the calls after it."""
 
-    def __init__(self, secured: Towards, timeout_s: float, *, most: int = MOST) -> None:
+    def __init__(self, secured: MetastoreSecurity, timeout_s: float, *, most: int = MOST) -> None:
         assert secured.logins is not None, "the proxy logs in to the metastores"
         self._renewer = secured.logins.principal
         self._timeout_s = timeout_s

@@ -22,10 +22,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 from hms_cache_proxy.config.address import Address
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.http_names import HttpNames
+from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.security.tokens import Token
-from hms_cache_proxy.security.towards import PLAIN, Towards
 
 Unopened = Literal["refused", "silent", "late", "user"]
 """Why a connection was not opened: it was refused; the attempt got no answer in time; it was accepted, and the
@@ -95,7 +95,7 @@ class Endpoints:
     """The upstream URIs in their order."""
 
     def __init__(
-        self, addresses: Sequence[tuple[str, int]], towards: Towards = PLAIN, *, in_turn: bool = False
+        self, addresses: Sequence[tuple[str, int]], towards: MetastoreSecurity = PLAIN, *, in_turn: bool = False
     ) -> None:
         self.tls, self.logins, self.http = towards
         self._in_turn = in_turn

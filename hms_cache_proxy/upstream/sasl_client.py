@@ -20,8 +20,8 @@ from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.digest_md5 import ClientLogin
 from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.mechanism import LoginFailed, OwnLogin
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.service_login import ServiceLogins
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused, UserTokens
 from hms_cache_proxy.upstream.sasl_stream import SaslStream, closed_during_login
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
@@ -180,7 +180,7 @@ class ThriftSocket(Protocol):
     def close(self) -> None: ...
 
 
-def opened_socket(connection: socket.socket, secured: Towards, host: str, authority: str) -> ThriftSocket:
+def opened_socket(connection: socket.socket, secured: MetastoreSecurity, host: str, authority: str) -> ThriftSocket:
     """What carries Thrift over a connected socket, as the proxy itself. `authority`: host and port. OSError, or
     WireError if the login fails; the socket is the caller's to close then."""
     if secured.http is not None:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from hms_cache_proxy.config.address import Address
 from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
 from hms_cache_proxy.security.tls import problem
-from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.upstream.sasl_client import ThriftSocket, opened_socket
 from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import (
@@ -55,7 +55,7 @@ class Declared(UpstreamError):
 class ServiceConnection:
     """One metastore. It is connected to at the first call. `secured`: with TLS, with a login. A context manager."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float, secured: Towards = PLAIN) -> None:
+    def __init__(self, host: str, port: int, *, timeout_s: float, secured: MetastoreSecurity = PLAIN) -> None:
         self._where = (host, port)
         self._secured = secured
         self.uri = Address(host, port).uri

@@ -12,7 +12,7 @@ import pytest
 
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import examination, fence_rows
+from hms_cache_proxy.consistency import fence_rows, lmdb_check
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from tests.consistency.writes import ME, A, B, follow
@@ -55,7 +55,7 @@ def make_file(path: Path, page_bytes: int) -> None:
     whole = (path / "data.mdb").read_bytes()
     made = bytearray()
     for number in range(2):
-        meta = bytearray(whole[number * system_bytes :][: examination.META.size].ljust(page_bytes, b"\0"))
+        meta = bytearray(whole[number * system_bytes :][: lmdb_check.META.size].ljust(page_bytes, b"\0"))
         meta[40:44] = page_bytes.to_bytes(4, "little")
         made += meta
     (path / "data.mdb").write_bytes(made)
@@ -80,7 +80,7 @@ def test_a_page_size_that_lmdb_does_not_use_is_damage(tmp_path: Path, page_bytes
     with (tmp_path / "fences" / "data.mdb").open("r+b") as file:
         file.seek(40)
         file.write(page_bytes.to_bytes(4, "little"))
-    assert examination.damage(tmp_path / "fences") == "a meta page is damaged"
+    assert lmdb_check.damage(tmp_path / "fences") == "a meta page is damaged"
 
 
 @pytest.mark.parametrize("how", ["restarted machine", "damaged", "truncated"])

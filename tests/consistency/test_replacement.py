@@ -16,7 +16,7 @@ import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.consistency import examination, replacement
+from hms_cache_proxy.consistency import lmdb_check, replacement
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
 from hms_cache_proxy.consistency.guards import Guards, WriteEnding
 from hms_cache_proxy.consistency.mirror import FenceMirror
@@ -344,22 +344,22 @@ def test_pages_that_lead_back_to_themselves_are_damage(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path), map_size=1 << 24) as env, env.begin(write=True) as txn:
         for number in range(2000):
             txn.put(b"%06d" % number, b"x" * 100)
-    assert examination.damage(tmp_path) is None
+    assert lmdb_check.damage(tmp_path) is None
     file = tmp_path / "data.mdb"
     whole = bytearray(file.read_bytes())
-    size = examination.page_bytes(whole)
-    newest = max((0, size), key=lambda at: examination.META.unpack_from(whole, at)[-1])
+    size = lmdb_check.page_bytes(whole)
+    newest = max((0, size), key=lambda at: lmdb_check.META.unpack_from(whole, at)[-1])
     records = newest + 16 + 24 + 48
-    padding, flags, depth, *numbers, root = examination.TREE.unpack_from(whole, records)
+    padding, flags, depth, *numbers, root = lmdb_check.TREE.unpack_from(whole, records)
     assert depth == 2
     for deep in (2, 30, 60_000):
-        examination.TREE.pack_into(whole, records, padding, flags, deep, *numbers, root)
-        _, _, _, lower, _ = examination.HEADER.unpack_from(whole, root * size)
-        for place in range(examination.HEADER.size, lower, 2):
+        lmdb_check.TREE.pack_into(whole, records, padding, flags, deep, *numbers, root)
+        _, _, _, lower, _ = lmdb_check.HEADER.unpack_from(whole, root * size)
+        for place in range(lmdb_check.HEADER.size, lower, 2):
             at = root * size
             node = at + int.from_bytes(whole[at + place : at + place + 2], "little")
-            _, _, _, key_bytes = examination.NODE.unpack_from(whole, node)
-            examination.NODE.pack_into(whole, node, root, 0, 0, key_bytes)
+            _, _, _, key_bytes = lmdb_check.NODE.unpack_from(whole, node)
+            lmdb_check.NODE.pack_into(whole, node, root, 0, 0, key_bytes)
         file.write_bytes(whole)
-        problem = "is in two places" if deep <= examination.DEEPEST else "is beyond the last one, or too deep"
-        assert examination.damage(tmp_path) == f"page {root} {problem}"
+        problem = "is in two places" if deep <= lmdb_check.DEEPEST else "is beyond the last one, or too deep"
+        assert lmdb_check.damage(tmp_path) == f"page {root} {problem}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.embedded.accurate import ACCURATE
+from hms_cache_proxy.embedded.stats_accurate import ACCURATE
 from tests.embedded.acid_scripts import ABLE, FORMATS, FULL
 from tests.embedded.differential import struct
 from tests.embedded.scripts import descriptor, field, table

@@ -17,9 +17,9 @@ from typing import Any
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.last_used import SLOTS
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
-from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.fences import FenceStore

@@ -17,8 +17,8 @@ from hms_cache_proxy.follower.pace import BUSY_S, SMALL_CHUNK, Chunks, Pace
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.upstream import checks
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.upstream.checks import UpstreamFacts
-from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.upstream.serdes import BEFORE_4, SINCE_4
 
 LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
@@ -208,17 +208,17 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
 def test_metastores_that_answer_otherwise_than_when_the_cache_was_filled(page: StatePage, tmp_path: Path) -> None:
     files = tmp_path / "not_followed", tmp_path / "answers"
     mode = ServingMode(page, *files, stored=True)
-    mode.answer(Differs.COLUMNS)
-    assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "the first time"
+    mode.answer(AnswerDifferences.COLUMNS)
+    assert page[Slot.DIFFERS] == AnswerDifferences.COLUMNS and not mode.must_reset, "the first time"
     page = StatePage(tmp_path / "another", create=True)
     mode = ServingMode(page, *files, stored=True)
-    mode.answer(Differs.COLUMNS)
-    assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "a restart"
-    mode.answer(Differs.COLUMNS | Differs.LISTS)
-    assert page[Slot.DIFFERS] == Differs.COLUMNS | Differs.LISTS and mode.must_reset
+    mode.answer(AnswerDifferences.COLUMNS)
+    assert page[Slot.DIFFERS] == AnswerDifferences.COLUMNS and not mode.must_reset, "a restart"
+    mode.answer(AnswerDifferences.COLUMNS | AnswerDifferences.LISTS)
+    assert page[Slot.DIFFERS] == AnswerDifferences.COLUMNS | AnswerDifferences.LISTS and mode.must_reset
     mode.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
     mode = ServingMode(StatePage(tmp_path / "third", create=True), *files, stored=True)
-    mode.answer(Differs(0))
+    mode.answer(AnswerDifferences(0))
     assert mode.must_reset and ServingMode(page, *files, stored=True).must_reset, "while nobody looked"
 
 
@@ -229,12 +229,12 @@ def test_what_cannot_be_kept_for_the_next_start_counts_now(page: StatePage, tmp_
     mode = ServingMode(page, *files, stored=True)
     page[Slot.BEGAN_NS] = 1
     good, refusal = verdict(ModeReason.SERVING), verdict(ModeReason.AUTHORIZATION)
-    mode.answer(Differs.COLUMNS)
+    mode.answer(AnswerDifferences.COLUMNS)
     assert not mode.must_reset
-    mode.answer(Differs.LISTS)
+    mode.answer(AnswerDifferences.LISTS)
     assert mode.must_reset and mode.decide(good) is ModeReason.STARTING
     mode.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
-    mode.answer(Differs.LISTS)
+    mode.answer(AnswerDifferences.LISTS)
     assert not mode.must_reset, "they answer as before"
     mode.closed(True)
     assert mode.must_reset and mode.idle(refusal) and mode.decide(refusal) is ModeReason.NO_LOG
@@ -242,11 +242,11 @@ def test_what_cannot_be_kept_for_the_next_start_counts_now(page: StatePage, tmp_
     assert mode.decide(refusal) is ModeReason.AUTHORIZATION
     directory.mkdir()
     assert mode.idle(refusal)
-    mode.answer(Differs.LISTS)
+    mode.answer(AnswerDifferences.LISTS)
     later = ServingMode(page, *files, stored=True)
     assert later.must_reset
     later.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
-    later.answer(Differs.LISTS)
+    later.answer(AnswerDifferences.LISTS)
     assert not later.must_reset
 
 
@@ -259,7 +259,7 @@ def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
 @pytest.mark.parametrize("size", ["1000", None])
 def test_batches_change_lists_by_names(size: str | None) -> None:
     assert not facts(BATCHES="-1").names_differ
-    assert facts(BATCHES=size).differs & Differs.NAMES
+    assert facts(BATCHES=size).differs & AnswerDifferences.NAMES
 
 
 def test_another_transformer_shapes_answers() -> None:
@@ -295,7 +295,7 @@ def test_settings_that_change_aggregates(settings: dict[str, str | None]) -> Non
 )
 def test_settings_that_change_expressions(settings: dict[str, str | None]) -> None:
     assert not facts().differs
-    assert facts(**settings).differs == Differs.EXPRESSIONS
+    assert facts(**settings).differs == AnswerDifferences.EXPRESSIONS
 
 
 @pytest.mark.parametrize("serdes", ["", None, b",".join(sorted(BEFORE_4)).decode()])
@@ -316,7 +316,7 @@ def test_another_list_of_serdes_changes_columns(serdes: str | None) -> None:
     ],
 )
 def test_hooks_that_may_tell_parts_of_a_table_apart(settings: dict[str, str | None], differs: bool) -> None:
-    assert bool(facts(**settings).differs & Differs.PARTS) is differs
+    assert bool(facts(**settings).differs & AnswerDifferences.PARTS) is differs
 
 
 @pytest.mark.parametrize(
@@ -333,4 +333,4 @@ def test_hooks_that_may_tell_parts_of_a_table_apart(settings: dict[str, str | No
     ],
 )
 def test_rules_by_which_a_privilege_may_matter_elsewhere(settings: dict[str, str | None], differs: bool) -> None:
-    assert bool(facts(**settings).differs & Differs.RIGHTS) is differs
+    assert bool(facts(**settings).differs & AnswerDifferences.RIGHTS) is differs

@@ -13,7 +13,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.errors import CacheFull, StoreError
-from hms_cache_proxy.follower import room
+from hms_cache_proxy.follower import eviction
 from hms_cache_proxy.follower.affected import MAX_NAMED, Affected
 from hms_cache_proxy.follower.step import requested
 from hms_cache_proxy.store.part_names import is_name
@@ -130,7 +130,7 @@ def test_a_last_chunk_for_which_the_file_has_no_room(
             raise CacheFull("the cache's map is full")
         return commit(changes)
 
-    monkeypatch.setattr(room, "LOOK_S", 0.0)
+    monkeypatch.setattr(eviction, "LOOK_S", 0.0)
     monkeypatch.setattr(stepping.writer, "commit", commit_but_the_last)
     stepping.settle()
     assert len(refused) == 1 and not stepping.loaded(b"t")

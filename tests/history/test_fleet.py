@@ -13,7 +13,7 @@ import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
 from hms_cache_proxy.consistency.fences import HOLD_NS
-from hms_cache_proxy.peers.terms import FleetTimes
+from hms_cache_proxy.peers.protocol import FleetTimes
 from tests.history.fleet import LEASES_S, Fleet, fleet, leased
 from tests.history.registers import TableParameter
 from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history

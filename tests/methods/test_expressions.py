@@ -25,7 +25,7 @@ from hms_cache_proxy.methods.readers.base import Context, Decline, Unfinished
 from hms_cache_proxy.methods.readers.filter_match import begins_of, values_in
 from hms_cache_proxy.methods.readers.filters import SMALL
 from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION, make_name
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 from tests.cache.conftest import Shelf
@@ -161,8 +161,8 @@ def test_pushed_partitions_look_as_filters_show_them_and_others_as_lists_do() ->
         ({"tblName": b"another"}, Reason.ARGUMENTS),
         ({"order": b"0:+"}, Reason.ORDER),
         ({"skipColumnSchemaForPartition": True}, Reason.ARGUMENTS),
-        ({"differs": Differs.LISTS}, Reason.SETTINGS),
-        ({"differs": Differs.EXPRESSIONS}, Reason.SETTINGS),
+        ({"differs": AnswerDifferences.LISTS}, Reason.SETTINGS),
+        ({"differs": AnswerDifferences.EXPRESSIONS}, Reason.SETTINGS),
         ({"routes": ExpressionRoutes()}, Reason.EXPRESSION_PUSHED),
     ],
 )
@@ -175,8 +175,8 @@ def test_declined_is_what_was_not_asked(
 @pytest.mark.parametrize("method", READERS)
 def test_a_metastore_that_reads_names_in_batches(shelves: dict[str, Shelf], method: str) -> None:
     """Only what it evaluates over names is then read by name."""
-    assert asked(shelves["s"], method, one(MORE), differs=Differs.NAMES) is Reason.SETTINGS
-    assert not isinstance(asked(shelves["s"], method, one(EQUAL), differs=Differs.NAMES), Reason)
+    assert asked(shelves["s"], method, one(MORE), differs=AnswerDifferences.NAMES) is Reason.SETTINGS
+    assert not isinstance(asked(shelves["s"], method, one(EQUAL), differs=AnswerDifferences.NAMES), Reason)
 
 
 def test_other_releases_are_not_known(shelves: dict[str, Shelf], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hms_cache_proxy.cache import typed
+from hms_cache_proxy.cache import key_types
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
@@ -198,12 +198,12 @@ def test_one_odd_value_has_the_metastore_asked() -> None:
     good = [(b"2024-01-%02d" % day, b"%d" % hour) for day in range(1, 11) for hour in range(24)]
     with shelf_of(keys, good) as shelf:
         with shelf.reader.snapshot() as snapshot:
-            assert entry_of(snapshot).typed == typed.DATE + typed.INTEGER
+            assert entry_of(snapshot).typed == key_types.DATE + key_types.INTEGER
         assert answered(shelf, "d = 2024-01-01 and h > 3") is not None
         odd = records(keys, [(b"2024-01-03", b"x")])
         shelf.writer.commit(Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, odd)]))
         with shelf.reader.snapshot() as snapshot:
-            assert entry_of(snapshot).typed == typed.DATE + typed.UNKNOWN
+            assert entry_of(snapshot).typed == key_types.DATE + key_types.UNKNOWN
         assert answered(shelf, "d = 2024-01-01 and h > 3") is None
         assert answered(shelf, "d = 2024-01-01") is not None
         shelf.writer.commit(Changes(cursor=13, partitions=[PartitionChange(TABLE_ID, [], [odd[0].name])]))
@@ -222,11 +222,11 @@ def test_one_odd_value_has_the_metastore_asked() -> None:
 @pytest.mark.parametrize("value", [b"", b"2024-02-30", b"2024-1-1", b"x"])
 def test_what_is_no_date(value: bytes) -> None:
     keys = ((b"d", b"date"),)
-    assert typed.still(typed.DATE, keys, records(keys, [(b"2024-01-01",), (value,)])) == typed.UNKNOWN
+    assert key_types.still(key_types.DATE, keys, records(keys, [(b"2024-01-01",), (value,)])) == key_types.UNKNOWN
 
 
 def test_what_is_an_integer() -> None:
     keys = ((b"n", b"BIGINT"), (b"s", b"string"))
     rows = [(b"1", b"x"), (b"-7", b"y"), (b"007", b""), (DEFAULT_PARTITION, b"z")]
-    assert typed.still(typed.kinds(keys), keys, records(keys, rows[:2] + rows[3:])) == b"i-"
-    assert typed.still(typed.kinds(keys), keys, records(keys, [(b"1.0", b"x")])) == b"--"
+    assert key_types.still(key_types.kinds(keys), keys, records(keys, rows[:2] + rows[3:])) == b"i-"
+    assert key_types.still(key_types.kinds(keys), keys, records(keys, [(b"1.0", b"x")])) == b"--"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.store.sql.marked import MOST
+from hms_cache_proxy.store.sql.marked_tables import MOST
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.methods.local import Asked, Local, followed_over
 from tests.methods.oracle import Oracle

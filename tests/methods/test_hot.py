@@ -11,9 +11,9 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.cache.last_used import SLOTS
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
-from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods import patience

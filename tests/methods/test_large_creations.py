@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.methods import large
+from hms_cache_proxy.methods import large_requests
 from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Work
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -20,14 +20,14 @@ from tests.methods.warm import opened
 @pytest.mark.parametrize("relocates", [False, True])
 def test_a_call_that_is_read_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relocates: bool) -> None:
     """On a busy machine, each call of more than a few kilobytes may be."""
-    monkeypatch.setattr(large, "SLICE_NS", 0)
+    monkeypatch.setattr(large_requests, "SLICE_NS", 0)
     columns = [struct("FieldSchema", name=b"column_%d" % number, type=b"string") for number in range(500)]
     sd = descriptor(cols=columns, location=b"file:/warehouse/wide")
     parameters = {b"transactional": b"true"}
     table = {"dbName": DATABASE[1], "tableName": b"wide", "tableType": b"MANAGED_TABLE", "parameters": parameters}
     message = request("create_table", {"tbl": struct("Table", sd=sd, **table)})
     header = parse_header(message)
-    assert isinstance(header, Header) and len(message) > large.WHOLE_BYTES
+    assert isinstance(header, Header) and len(message) > large_requests.WHOLE_BYTES
     with opened(tmp_path) as bench:
         decider = CapableDecider(bench.dispatcher, {"*": ["HIVESQL"]}, relocates=relocates)
         decision: Decision | None = decider.decide(ClientSession(), header, message, time.monotonic_ns())

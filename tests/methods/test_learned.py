@@ -19,7 +19,7 @@ from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, S
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.methods.verdicts import BY_PART, BY_TABLE, Verdicts, question, same
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 from tests.cache.records import DATABASE, TABLE, TABLE_ID, days, table
@@ -246,7 +246,7 @@ def test_privileges_on_something_else_end_nothing_by_hives_rules(seen: Proxy, na
 
 @pytest.mark.parametrize("names", [*ELSEWHERE, TABLE, DATABASE, ()])
 def test_privileges_on_anything_end_it_by_unknown_rules(proxy: Proxy, equal: bytes, names: tuple[bytes, ...]) -> None:
-    proxy.bench.page[Slot.DIFFERS] = Differs.RIGHTS
+    proxy.bench.page[Slot.DIFFERS] = AnswerDifferences.RIGHTS
     assert proxy.read(equal) == "verdict" and proxy.hit() is not None
     fence = proxy.bench.fences.begin(granted(*names), os.getpid())
     assert proxy.hit() is None
@@ -342,7 +342,7 @@ def test_lists_end_with_a_change_of_what_they_list(
 
 @pytest.mark.parametrize("parts", [False, True])
 def test_partitions_are_judged_by_table_where_hooks_do_so(proxy: Proxy, own: dict[bytes, bytes], parts: bool) -> None:
-    proxy.bench.page[Slot.DIFFERS] = Differs.PARTS if parts else 0
+    proxy.bench.page[Slot.DIFFERS] = AnswerDifferences.PARTS if parts else 0
     assert proxy.read(own[PARTITIONS], message=PARTITIONS) == "verdict"
     assert proxy.hit(message=PARTITIONS) is not None
     other = encode_call("get_partition_names", DATABASE[1].decode(), TABLE[2].decode(), 1)

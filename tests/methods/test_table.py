@@ -12,8 +12,8 @@ from hms_cache_proxy.cache import targets as t
 from hms_cache_proxy.methods import projections, shapes
 from hms_cache_proxy.methods.decision import Forward
 from hms_cache_proxy.methods.effects import FencedWrite
-from hms_cache_proxy.methods.plan import Plan
-from hms_cache_proxy.methods.readers.every import READERS
+from hms_cache_proxy.methods.method_plan import Plan
+from hms_cache_proxy.methods.readers.registry import READERS
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.message import Header, parse_header

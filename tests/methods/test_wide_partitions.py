@@ -11,7 +11,7 @@ from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import base
 from hms_cache_proxy.methods.readers.base import Body, Context, Slices, Unfinished
-from hms_cache_proxy.methods.readers.every import READERS
+from hms_cache_proxy.methods.readers.registry import READERS
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf, shelf
 from tests.cache.records import DATABASE, TABLE, days

@@ -14,8 +14,8 @@ import pytest
 from hms_cache_proxy.config import load
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.status.calls import read_totals
+from hms_cache_proxy.status.most_asked import added_up
 from hms_cache_proxy.status.probe import UpstreamProbe
-from hms_cache_proxy.status.tops import added_up
 from hms_cache_proxy.status.view import peers_told
 from tests.server.scripted import STOP, ScriptedMetastore, string_field
 

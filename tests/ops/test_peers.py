@@ -14,7 +14,7 @@ import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.peers.terms import FleetTimes
+from hms_cache_proxy.peers.protocol import FleetTimes
 from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects

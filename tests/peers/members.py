@@ -11,7 +11,7 @@ from hms_cache_proxy.peers.messages import (
     Replayed,
     Welcome,
 )
-from hms_cache_proxy.peers.terms import FleetTimes, PeerCommand, SendToPeer
+from hms_cache_proxy.peers.protocol import FleetTimes, PeerCommand, SendToPeer
 from tests.peers.world import World
 
 OWN, OTHER, THIRD = b"o" * 16, b"x" * 16, b"y" * 16

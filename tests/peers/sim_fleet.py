@@ -10,7 +10,7 @@ from hms_cache_proxy.peers.fleet import Fleet, Writes
 from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import Hello, LeaseGiven
 from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
-from hms_cache_proxy.peers.terms import FleetTimes
+from hms_cache_proxy.peers.protocol import FleetTimes
 
 
 class _Outbox(PeerOutbox):

@@ -18,7 +18,7 @@ from hms_cache_proxy.consistency import replacement
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.peers.driver import PeersProcess
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
-from hms_cache_proxy.peers.terms import FleetTimes
+from hms_cache_proxy.peers.protocol import FleetTimes
 from tests.cache.records import IDENTITY
 
 

@@ -25,7 +25,7 @@ from hms_cache_proxy.peers.messages import (
     TokensCancelled,
     Welcome,
 )
-from hms_cache_proxy.peers.terms import (
+from hms_cache_proxy.peers.protocol import (
     CancelTokens,
     ClosePeer,
     DialPeer,

@@ -26,7 +26,7 @@ from hms_cache_proxy.peers.messages import (
     decode,
     encode,
 )
-from hms_cache_proxy.peers.terms import FleetTimes, SendToPeer, ServeUntil
+from hms_cache_proxy.peers.protocol import FleetTimes, SendToPeer, ServeUntil
 
 OWN, OTHER = b"o" * 16, b"x" * 16
 S = 10**9

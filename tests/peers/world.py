@@ -17,11 +17,10 @@ from functools import partial
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.consistency.notes import Note, NoteKind
-from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import OwnMember
 from hms_cache_proxy.peers.messages import PeerMessage, decode, encode
-from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
-from hms_cache_proxy.peers.terms import (
+from hms_cache_proxy.peers.open_requests import WorkerDesk
+from hms_cache_proxy.peers.protocol import (
     ClosePeer,
     DialPeer,
     MayLeave,
@@ -29,6 +28,7 @@ from hms_cache_proxy.peers.terms import (
     SendToPeer,
     ServeUntil,
 )
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from tests.peers.sim_fleet import FaultyTimes, SimFleet
 from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT, SimRecords
 from tests.peers.sim_workers import SimWorker

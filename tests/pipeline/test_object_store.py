@@ -25,8 +25,8 @@ from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots import rows, s3
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import PAUSES_S, Place, newest
+from hms_cache_proxy.snapshots.row_writer import FileWriter
 from hms_cache_proxy.snapshots.rows import TableRow
-from hms_cache_proxy.snapshots.written import FileWriter
 from tests.cache.records import IDENTITY, database, days, table
 from tests.pipeline.conftest import Follow
 from tests.pipeline.test_bootstrap import bootstrapped, same

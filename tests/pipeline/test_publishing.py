@@ -206,10 +206,10 @@ def test_only_files_of_included_tables_are_read(
     sales: Published, follow: Follow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All other files of partitions are removed, and nobody misses them."""
-    from hms_cache_proxy.snapshots import written
+    from hms_cache_proxy.snapshots import row_writer
 
-    monkeypatch.setattr(written, "ROWS_PER_GROUP", 1)
-    monkeypatch.setattr(written, "FILE_BYTES", 1)
+    monkeypatch.setattr(row_writer, "ROWS_PER_GROUP", 1)
+    monkeypatch.setattr(row_writer, "FILE_BYTES", 1)
     uri = sales.full("-small")
     place, made = Place(uri), manifest_of(uri)
     table_id = next(

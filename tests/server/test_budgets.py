@@ -18,8 +18,8 @@ from hms_cache_proxy.server import outbox
 from hms_cache_proxy.server.commands import Again, Close, ReadingUpstream, Send, SendUpstream, Why
 from hms_cache_proxy.server.connection import PATIENCE_NS
 from hms_cache_proxy.server.inbox import WINDOW_BYTES
+from hms_cache_proxy.server.slow_clients import SlowClients
 from hms_cache_proxy.server.spool import Spool, SpoolRoom
-from hms_cache_proxy.server.stuck import Stuck
 from tests.server.playbook import READ, RELAY, SECOND, Playbook, exception_in, framed, kinds, reply_to, sent
 from tests.server.scripted import STOP, string_field
 from tests.testbed.raw import encode_call
@@ -227,7 +227,7 @@ def test_floors_become_one_where_memory_is_used_up() -> None:
 
 def test_who_has_not_read_for_the_longest_time_goes_first() -> None:
     memory = Budget("memory_bytes", 100)
-    stuck: Stuck[str] = Stuck(memory)
+    stuck: SlowClients[str] = SlowClients(memory)
     for number, name in enumerate("abc"):
         stuck.add(name, 60, number)
     assert list(stuck.too_much(SECOND - 1)) == []

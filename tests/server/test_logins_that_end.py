@@ -25,8 +25,8 @@ from hms_cache_proxy.security.mechanism import UNPROTECTED, Admitted, Step
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tokens import Identifier, Token
 from hms_cache_proxy.server.connection import ClientConnection
-from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.handshakes import Handshakes
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import Entered
@@ -79,7 +79,7 @@ class Slow:
         return Entered(principal, {})
 
 
-def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> Door:
+def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> Handshakes:
     """A door for clients that log in so."""
 
     def client(login: Admitted) -> Client:
@@ -88,7 +88,7 @@ def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> D
     security = replace(load().security, transports=(transport,), handshake_timeout_s=3600)
     secured = tls.for_clients(section) if transport == "tls+sasl" else None
     logins = Logins([mechanism], client, hub.metrics, 1 << 20)
-    return Door(security, secured, logins, lambda: Client(hub), hub.metrics)
+    return Handshakes(security, secured, logins, lambda: Client(hub), hub.metrics)
 
 
 class OtherMetastore:
@@ -168,7 +168,7 @@ def test_a_client_that_leaves_while_a_metastore_looks_at_its_login_leaves_nothin
         hub = hub_of(bench, nothing)
         hub.endpoints = Endpoints([metastore.sockets[0].getsockname()])
         security = replace(load().security, transports=("sasl",), handshake_timeout_s=3600)
-        door = Door(security, None, PassedLogins(hub), lambda: Client(hub), hub.metrics)
+        door = Handshakes(security, None, PassedLogins(hub), lambda: Client(hub), hub.metrics)
         leaving = asyncio.create_task(asyncio.to_thread(leave_by_token, listener.getsockname()))
         taken, _ = await asyncio.to_thread(listener.accept)
         taken.setblocking(False)

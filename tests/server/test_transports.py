@@ -23,14 +23,14 @@ from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.connection import ClientConnection
-from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
-from hms_cache_proxy.server.heeding import Heeding
+from hms_cache_proxy.server.handshakes import Handshakes
 from hms_cache_proxy.server.http_service import HttpService
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import offered
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
+from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
 from tests.methods.warm import Bench, opened
 from tests.server.conftest import Worker
 from tests.server.logged_in import AUTH_CONF, Realm, SaslConnection, realm_in
@@ -131,7 +131,7 @@ class Doors:
         self._config, self._hub = config, hub
         self._secured = tls.for_clients(config.tls)
         self._logins = Logins(offered(config), self._logged_in, hub.metrics, 1 << 20)
-        self._heeding = Heeding(config, hub)
+        self._heeding = SetUgiCheck(config, hub)
         self._http = HttpService(config, hub, self._heeding)
 
     def _logged_in(self, login: Admitted) -> Client:
@@ -147,7 +147,7 @@ class Doors:
         """What each kind of client gets at a port for these."""
         security = replace(self._config.security, transports=transports)
         used = uses(transports)
-        door = Door(
+        door = Handshakes(
             security,
             self._secured if "tls" in used else None,
             self._logins if "sasl" in used else None,
@@ -191,7 +191,7 @@ def test_a_client_that_leaves_after_its_first_bytes_keeps_no_place(tmp_path: Pat
 
     async def admitted(bench: Bench, taken: socket.socket) -> None:
         hub = hub_of(bench, place_of_nothing)
-        door = Door(security, None, None, lambda: Client(hub), bench.metrics)
+        door = Handshakes(security, None, None, lambda: Client(hub), bench.metrics)
         await asyncio.wait_for(door.admit(taken), SOON_S)
         assert taken.fileno() == -1
 

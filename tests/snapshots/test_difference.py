@@ -19,8 +19,8 @@ from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots import manifest as manifests
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place, newest
+from hms_cache_proxy.snapshots.row_writer import FileWriter
 from hms_cache_proxy.snapshots.rows import TableRow
-from hms_cache_proxy.snapshots.written import FileWriter
 from hms_cache_proxy.store.protocol import PartitionRecord
 from hms_cache_proxy.wire import spec
 from tests.cache.records import IDENTITY, database, days, table

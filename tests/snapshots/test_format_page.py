@@ -12,7 +12,7 @@ import pytest
 
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.place import Place
-from hms_cache_proxy.snapshots.written import FileWriter
+from hms_cache_proxy.snapshots.row_writer import FileWriter
 from tests.snapshots.test_manifest import MADE
 
 PAGE = Path(__file__).parents[2] / "docs" / "snapshot-format.md"

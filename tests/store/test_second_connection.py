@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import PartitionRecord, SomePartitions
 from hms_cache_proxy.store.sql.postgres import Postgres as PostgresDialect
-from hms_cache_proxy.store.sql.second import SecondConnection
+from hms_cache_proxy.store.sql.second_connection import SecondConnection
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.follower.stepping import Stepping
 from tests.store import bulk

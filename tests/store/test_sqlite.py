@@ -14,7 +14,7 @@ import pytest
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import Marks
-from hms_cache_proxy.store.sql.marked import MARKS
+from hms_cache_proxy.store.sql.marked_tables import MARKS
 from hms_cache_proxy.store.sql.report import privileges_report
 from hms_cache_proxy.store.sql.schema import READ_TABLES
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store

@@ -20,8 +20,8 @@ from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.methods.ttl.pending import HoldBarrier
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.tls import ClientSide
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire import spec
@@ -231,7 +231,7 @@ def test_a_metastore_with_tls(tmp_path: Path, trusted: bool) -> None:
 
     with ScriptedMetastore(tls=authority.signed("server").server()) as metastore:
         metastore.answers["get_all_tables"] = lambda message, call: iter([listing([b"t"])])
-        endpoints = Endpoints([metastore.address], Towards(side))
+        endpoints = Endpoints([metastore.address], MetastoreSecurity(side))
         asyncio.run(reload(refresher(endpoints, metrics)))
     failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "connect"})
     assert (len(learned), failures or 0) == ((1, 0) if trusted else (0, 1))

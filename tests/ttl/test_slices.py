@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cache.ttl import EntryKind, key_of
-from hms_cache_proxy.methods import large
+from hms_cache_proxy.methods import large_requests
 from hms_cache_proxy.methods.decision import Decision, Forward, Wait, Work
 from hms_cache_proxy.methods.ttl import switch
 from hms_cache_proxy.methods.ttl.looking import AT_ONCE
@@ -37,7 +37,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTtl]:
 @pytest.fixture(autouse=True)
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step is a turn."""
-    monkeypatch.setattr(large, "SLICE_NS", 0)
+    monkeypatch.setattr(large_requests, "SLICE_NS", 0)
 
 
 def message(method: str, **arguments: Any) -> bytes:

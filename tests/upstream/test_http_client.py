@@ -16,7 +16,7 @@ from hms_cache_proxy.config.security import SecuritySection
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.http_names import HttpNames
 from hms_cache_proxy.security.mechanism import LoginFailed
-from hms_cache_proxy.security.towards import Towards
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, UserRefused
 from hms_cache_proxy.upstream.link import HttpFailure, UpstreamLink, connect
 from hms_cache_proxy.upstream.prober import probe
@@ -96,7 +96,7 @@ def names(identity: str = "delegate", **settings: str) -> HttpNames:
 
 
 def own(server: Server, http: HttpNames) -> ServiceConnection:
-    return ServiceConnection("127.0.0.1", server.port, timeout_s=60, secured=Towards(http=http))
+    return ServiceConnection("127.0.0.1", server.port, timeout_s=60, secured=MetastoreSecurity(http=http))
 
 
 def version(request: bytes) -> bytes:

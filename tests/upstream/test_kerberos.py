@@ -15,8 +15,8 @@ from hive_metastore.ttypes import Database
 from thrift.Thrift import TApplicationException
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.service_login import ServiceLogins
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint
 from hms_cache_proxy.upstream.link import LinkOwner, NoAnswer, connect
 from hms_cache_proxy.upstream.prober import PROBE_S, probe
@@ -161,7 +161,7 @@ def test_protections(place: Place, proxies: list[Proxy], tmp_path: Path, name: s
 def test_service_connection(place: Place, layer: Layers) -> None:
     logins = place.logins(layer)
     port = place.metastore.port
-    with ServiceConnection("localhost", port, timeout_s=30, secured=Towards(None, logins)) as connection:
+    with ServiceConnection("localhost", port, timeout_s=30, secured=MetastoreSecurity(None, logins)) as connection:
         for _ in range(3):
             assert b"4" in connection.call("getVersion")
         assert connection.call("get_config_value", name=b"metastore.x", defaultValue=LONG) == LONG
@@ -175,7 +175,7 @@ def test_refusals(place: Place, proxies: list[Proxy], tmp_path: Path) -> None:
         (place.logins(service=f"nobody/localhost@{REALM}"), "nobody/localhost@LAB.TEST not found in Kerberos database"),
         (place.logins(principal=f"nobody@{REALM}"), "nobody@LAB.TEST"),
     ):
-        connection = ServiceConnection("localhost", port, timeout_s=30, secured=Towards(None, logins))
+        connection = ServiceConnection("localhost", port, timeout_s=30, secured=MetastoreSecurity(None, logins))
         with connection, pytest.raises(UpstreamError, match=why):
             connection.call("getVersion")
         assert why in asyncio.run(probe(Endpoint("localhost", port, None, logins))).problem

@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.service_login import ServiceLogins
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.delegation import Delegation
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint
 from hms_cache_proxy.upstream.link import LateLogin, LinkOwner, NoAnswer, connect
@@ -58,7 +58,7 @@ def logins(realm: Realm) -> ServiceLogins:
 
 def acting(realm: Realm, port: int, timeout_s: float) -> Endpoint:
     """A metastore at which the proxy acts for users."""
-    secured = Towards(None, logins(realm))
+    secured = MetastoreSecurity(None, logins(realm))
     endpoint = Endpoint("localhost", port, *secured)
     endpoint.users = Delegation(secured, timeout_s)
     return endpoint

@@ -14,8 +14,8 @@ import pytest
 
 from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.tls import ClientSide
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.prober import probe
 from hms_cache_proxy.upstream.service import ServiceConnection
@@ -54,8 +54,9 @@ def metastore(authority: Authority, what: str = "") -> Iterator[ScriptedMetastor
         yield scripted
 
 
-def towards(authority: Authority, name: str = "") -> Towards:
-    return Towards(ClientSide(TlsSection(upstream=True, upstream_ca=str(authority.file), upstream_server_name=name)))
+def towards(authority: Authority, name: str = "") -> MetastoreSecurity:
+    section = TlsSection(upstream=True, upstream_ca=str(authority.file), upstream_server_name=name)
+    return MetastoreSecurity(ClientSide(section))
 
 
 def test_calls_of_the_proxy_itself(authority: Authority) -> None:
@@ -102,7 +103,7 @@ def test_a_new_authority_is_used_by_the_next_connection(authority: Authority) ->
         old = Authority(authority.file.parent / "old", "old")
         good, file = authority.file.read_bytes(), old.file
         side = ClientSide(TlsSection(upstream=True, upstream_ca=str(file)))
-        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=Towards(side))
+        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=MetastoreSecurity(side))
         with pytest.raises(UpstreamError, match="unable to get local issuer certificate"):
             connection.call("getVersion")
         file.write_bytes(good)
@@ -140,6 +141,6 @@ def test_old_versions_are_refused(authority: Authority) -> None:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with ScriptedMetastore(tls=context) as scripted:
         side = ClientSide(TlsSection(upstream=True, upstream_ca=str(authority.file), minimum_version="1.3"))
-        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=Towards(side))
+        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=MetastoreSecurity(side))
         with pytest.raises(UpstreamError, match="TLS: .*version"):
             connection.call("getVersion")

@@ -12,9 +12,9 @@ from typing import cast
 import pytest
 import uvloop
 
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tokens import Token
-from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream import delegation
 from hms_cache_proxy.upstream.delegation import Delegation
 from hms_cache_proxy.upstream.endpoints import Endpoint
@@ -45,7 +45,7 @@ def test_a_metastore_that_does_not_answer_when_the_old_one_is_cancelled(monkeypa
         yield call.reply(STOP)
 
     async def tokens() -> list[bytes]:
-        tokens = Delegation(Towards(logins=cast(ServiceLogins, Logins())), SOON_S)
+        tokens = Delegation(MetastoreSecurity(logins=cast(ServiceLogins, Logins())), SOON_S)
         endpoint = Endpoint(*metastore.address)
         found = [await tokens.token(endpoint, "alice", lambda: None) for _ in range(2)]
         assert not over.is_set()

@@ -43,7 +43,7 @@ from hms_cache_proxy.embedded.handlers import (
     transactions,
     truncates,
     types,
-    written,
+    write_notifications,
 )
 
 FAMILIES: dict[str, dict[str, ServedMethod]] = {
@@ -69,7 +69,7 @@ FAMILIES: dict[str, dict[str, ServedMethod]] = {
     "Roles and privileges": {**roles.METHODS, **privileges.METHODS},
     "Delegation tokens": tokens.METHODS,
     "Notification log": log.METHODS,
-    "Transactions and write ids": {**transactions.METHODS, **replays.METHODS, **written.METHODS},
+    "Transactions and write ids": {**transactions.METHODS, **replays.METHODS, **write_notifications.METHODS},
     "Locks": {**locks.METHODS, **rebuilds.METHODS},
     "Compactions": {**compactions.METHODS, **compactor.METHODS},
     "Scheduled queries": scheduled.METHODS,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
-from hms_cache_proxy.embedded.accurate import remove_columns, stale_columns
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -27,6 +26,7 @@ from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import statistics, transactions
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
+from hms_cache_proxy.embedded.stats_accurate import remove_columns, stale_columns
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute, path_text
 from hms_cache_proxy.wire.spec import Struct

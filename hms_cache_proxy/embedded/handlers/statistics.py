@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hms_cache_proxy.embedded import acid, events, merged, names
-from hms_cache_proxy.embedded.accurate import ACCURATE, add_columns, columns_of, set_basic
+from hms_cache_proxy.embedded import acid, events, merged_statistics, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_input, meta, no_such_object, unknown_table
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import statistics as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.stats_accurate import ACCURATE, add_columns, columns_of, set_basic
 from hms_cache_proxy.embedded.values import as_json, new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -94,7 +94,7 @@ def set_aggr_stats_for(call: Call, args: Struct) -> bool:
     for each in request.colStats:
         before = by_part.get(each.statsDesc.partName)
         if before is not None:
-            merged.merge_all(each.statsObj, before.statsObj)
+            merged_statistics.merge_all(each.statsObj, before.statsObj)
         by_part[each.statsDesc.partName] = each
     with_engine = (ENGINE if request.engine is None else request.engine) if request.needMerge else None
     write = acid.write_of(request)
@@ -201,7 +201,7 @@ def _merged(call: Call, owner: _Owner, given: Struct, engine: str) -> bool:
     left."""
     columns = columns_of(owner.before.parameters)
     given.statsObj = [each for each in given.statsObj if each.colName in columns]
-    merged.merge_all(given.statsObj, owner.read(call, columns, engine))
+    merged_statistics.merge_all(given.statsObj, owner.read(call, columns, engine))
     return bool(given.statsObj)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
-from hms_cache_proxy.embedded.accurate import remove_columns, set_basic, stale_columns
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -28,6 +27,7 @@ from hms_cache_proxy.embedded.rows import statistics, transactions, views
 from hms_cache_proxy.embedded.rows import tables as rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import PrivilegeScope, insert_set
+from hms_cache_proxy.embedded.stats_accurate import remove_columns, set_basic, stale_columns
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute, is_root, path_text
 from hms_cache_proxy.wire.spec import Struct

@@ -21,7 +21,7 @@ from typing import Final
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .aggregation import Total
@@ -54,7 +54,7 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
     entry = requested(context, request)
     if isinstance(entry, bytes):
         return entry
-    context.as_usual(Differs.AGGREGATES)
+    context.as_usual(AnswerDifferences.AGGREGATES)
     unless(request.validWriteIdList is not None and not entry.transactional)
     reader = ListReader(request.validWriteIdList)
     unless(reader.asks and not request.partNames)

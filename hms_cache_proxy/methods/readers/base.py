@@ -26,7 +26,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.expression_routes import ExpressionRoutes
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.store.protocol import HiveLine
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire import facts, spec
 
 from .column_arrays import Memory
@@ -160,7 +160,7 @@ class Context(NamedTuple):
     answers_absent: bool = True
     """May the cache answer that something does not exist?"""
     differs: int = 0
-    """What the metastore's settings make differ from what is stored (Differs)."""
+    """What the metastore's settings make differ from what is stored (AnswerDifferences)."""
     statistics: Memory | None = None
     """Columns of statistics that are held between requests."""
     indexes: KeyIndexes | None = None
@@ -176,7 +176,7 @@ class Context(NamedTuple):
         if more:
             raise DependsOnMore(more)
 
-    def as_usual(self, what: Differs) -> None:
+    def as_usual(self, what: AnswerDifferences) -> None:
         """Declines if the metastore's settings make this differ from what is stored."""
         if self.differs & what:
             raise Decline(Reason.SETTINGS)
@@ -190,7 +190,7 @@ class Context(NamedTuple):
         everything = bool(words) and HIVESERVER2 <= set(words) <= HIVESERVER2 | _OF_CONNECTORS
         if not everything or database.catalog != names.DEFAULT_CATALOG:
             raise Decline(Reason.CAPABILITIES)
-        self.as_usual(Differs.SHAPES)
+        self.as_usual(AnswerDifferences.SHAPES)
         self.only_hive4()
         return True
 

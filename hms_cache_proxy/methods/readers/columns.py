@@ -13,7 +13,7 @@ from struct import Struct as Packer
 from typing import Final
 
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.upstream.serdes import with_stored_columns
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of
@@ -76,7 +76,7 @@ def _columns(
     entry = context.table(database, raw)
     if entry is None or entry.body is None:
         return context.error("UnknownTableException", context.absent(database, raw))
-    context.as_usual(Differs.COLUMNS)
+    context.as_usual(AnswerDifferences.COLUMNS)
     count, pieces = _stored(entry.body, with_stored_columns(context.snapshot.identity.hive_line), keys=keys)
     return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
 

@@ -27,7 +27,7 @@ from hms_cache_proxy.expressions.selection import NameSelection
 from hms_cache_proxy.expressions.tree import Expression, NotUnderstood
 from hms_cache_proxy.expressions.values import Odd
 from hms_cache_proxy.filters.tree import Node, comparisons
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -149,7 +149,7 @@ def _decoded(expression: bytes) -> Expression:
 
 
 def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
-    context.as_usual(Differs.LISTS | Differs.EXPRESSIONS)
+    context.as_usual(AnswerDifferences.LISTS | AnswerDifferences.EXPRESSIONS)
     no_projection(request)
     if request.order:
         raise Decline(Reason.ORDER)
@@ -172,7 +172,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
         if not identity.exact or not identity.exact_text:  # only PostgreSQL's LIKE is known
             raise Decline(Reason.FILTER_LIKE)
     if node is None:  # the metastore then reads partitions by the selected names
-        context.as_usual(Differs.NAMES)
+        context.as_usual(AnswerDifferences.NAMES)
         if not identity.exact_text:
             raise Decline(Reason.COLLATION)
     context.ordered()

@@ -25,8 +25,8 @@ import re
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
-from hms_cache_proxy.cache import typed
-from hms_cache_proxy.cache.typed import PartitionKeys
+from hms_cache_proxy.cache import key_types
+from hms_cache_proxy.cache.key_types import PartitionKeys
 from hms_cache_proxy.filters.tree import Compare, Node, comparisons, compiled, keys_of
 from hms_cache_proxy.filters.values import Predicate, Values, like, of_bytes, of_dates, of_numbers, of_pattern
 
@@ -74,8 +74,8 @@ class Match:
         *,
         before_4: bool = False,
     ) -> None:
-        """`typed_keys`: see cache/typed.py. `stored` returns the values of a partition by its name. Raises Unsure for
-        filters that are not evaluated here."""
+        """`typed_keys`: see cache/key_types.py. `stored` returns the values of a partition by its name. Raises Unsure
+        for filters that are not evaluated here."""
         self._stored = stored
         self._before_4 = before_4
         self._typed = typed_keys
@@ -108,8 +108,8 @@ class Match:
                 self._node,
                 key,
                 last=at == len(self._keys) - 1,
-                bytewise=text or kind == typed.DATE,
-                integer=kind == typed.INTEGER,
+                bytewise=text or kind == key_types.DATE,
+                integer=kind == key_types.INTEGER,
             )
             holds = self._compile(self._node, known, self._index) if at in named else None
             found.append(KeyLevel(self._keys[at], where, holds))
@@ -196,19 +196,19 @@ class Match:
             if op not in ("=", "!=") or not _COMPARED.fullmatch(kind):
                 raise Unsure
             return of_bytes(at, op, text)
-        if kind in typed.INTEGER_TYPES and written == "integer":
+        if kind in key_types.INTEGER_TYPES and written == "integer":
             if op == "=":
                 return of_bytes(at, op, text)
-            self._check(at, typed.INTEGER)
+            self._check(at, key_types.INTEGER)
             return of_numbers(at, op, int(text))
-        if kind == b"date" and written in ("string", "date") and text != DEFAULT_PARTITION and typed.is_date(text):
-            self._check(at, typed.DATE)
+        if kind == b"date" and written in ("string", "date") and text != DEFAULT_PARTITION and key_types.is_date(text):
+            self._check(at, key_types.DATE)
             return of_dates(at, op, text)
         raise Unsure
 
     def _check(self, at: int, kind: bytes) -> None:
         if self._typed[at : at + 1] != kind:
-            self._checks[at] = typed.CHECKS[kind]
+            self._checks[at] = key_types.CHECKS[kind]
 
 
 def _of_pattern(at: int, pattern: str) -> Predicate:

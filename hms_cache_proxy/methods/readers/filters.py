@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.filters.tree import Node, comparisons
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -169,7 +169,7 @@ def _asked(
     context: Context, database: DatabaseName, table: bytes | None, text: bytes | None
 ) -> tuple[TableEntry | None, Node | None]:
     """The table (None if it does not exist), and the filter (None if it is empty)."""
-    context.as_usual(Differs.LISTS)
+    context.as_usual(AnswerDifferences.LISTS)
     entry = context.partitioned(database, table)
     if context.before_4 and text and any(word in text for word in _LATER):
         raise Decline(Reason.FILTER)

@@ -19,7 +19,7 @@ from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -115,7 +115,7 @@ def get_partition_names_req(context: Context, args: Struct) -> Body | Unfinished
     that means no expression. A request with an order (by values) is declined."""
     request = args.req
     unless(request is None or request.expr is None)
-    context.as_usual(Differs.LISTS)
+    context.as_usual(AnswerDifferences.LISTS)
     if request.expr != _NO_EXPRESSION:
         return names_by_expression(context, request)
     if request.order:
@@ -186,7 +186,7 @@ def _names(context: Context, entry: TableEntry | None, max_parts: int | None) ->
 
 
 def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, wrapped: bool) -> Body:
-    context.as_usual(Differs.LISTS)
+    context.as_usual(AnswerDifferences.LISTS)
     limit = _limit(max_parts)
     count = 0 if entry is None or not entry.partition_keys else entry.partition_count
     count = count if limit is None else min(count, limit)
@@ -207,7 +207,7 @@ def _by_names(
     wrapped: bool,
     capable: bool = False,
 ) -> Body | Unfinished:
-    context.as_usual(Differs.LISTS)
+    context.as_usual(AnswerDifferences.LISTS)
     entry = context.partitioned(database, table)
     if capable and entry is not None and entry.body is not None:
         as_stored(entry.body)
@@ -216,7 +216,7 @@ def _by_names(
     if entry is None:
         return context.no_table(database, table, "InvalidObjectException")
     if len(names) > 1:
-        context.as_usual(Differs.NAMES)
+        context.as_usual(AnswerDifferences.NAMES)
         context.ordered()
     if len(names) > JOINED_AT_ONCE:
         return started(_of_many_names(context, entry, names, wrapped=wrapped))
@@ -317,7 +317,7 @@ def _names_of_some(context: Context, wanted: _SomeValues, *, wrapped: bool) -> G
 
 def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = False) -> Generator[None, None, Body]:
     database, table, values, max_parts = wanted
-    context.as_usual(Differs.LISTS)
+    context.as_usual(AnswerDifferences.LISTS)
     entry = context.partitioned(database, table)
     if entry is None:
         return context.no_table(database, table)

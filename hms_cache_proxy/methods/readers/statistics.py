@@ -28,7 +28,7 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import ColumnStatistics
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -185,7 +185,7 @@ def _table(context: Context, database: DatabaseName, raw: bytes | None) -> Table
     """The table, or the result that says that it does not exist."""
     entry = context.table(database, raw)
     context.only_hive4()
-    context.as_usual(Differs.STATISTICS)
+    context.as_usual(AnswerDifferences.STATISTICS)
     if entry is None:
         return context.error("NoSuchObjectException", _NO_TABLE + context.stored(database, raw))
     if not entry.statistics_known or (entry.transactional and context.line != "4.2"):

@@ -19,7 +19,7 @@ from typing import Final
 
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -99,7 +99,7 @@ def _table(
         _capable(body, capabilities)
         if context.proof.text is not None and not entry.partition_keys:
             context.only_hive4()  # others do not know the list, and say nothing
-            context.as_usual(Differs.STATISTICS)
+            context.as_usual(AnswerDifferences.STATISTICS)
             body = _with_compliance(body, context.proof.text)
     return result(_with_access(body, entry.table_type) if capable else body)
 

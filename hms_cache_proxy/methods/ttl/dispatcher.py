@@ -31,8 +31,8 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects
 from ..decision import BaseDecider, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
-from ..large import decided, run_slice
-from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
+from ..large_requests import decided, run_slice
+from ..method_plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets

@@ -14,7 +14,7 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.wire.message import Header
 
 from ..decision import ClientSession, Decider, Decision, Forward, Pending, Wait, Work
-from ..large import decided
+from ..large_requests import decided
 
 
 @dataclass(frozen=True, slots=True)

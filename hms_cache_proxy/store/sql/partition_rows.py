@@ -4,7 +4,7 @@ Job: PartitionRecords of partitions whose ids are known. Must not know: how desc
 
 A chunk, of one table or of many, costs eight statements: ids (partitions.py), rows (one for each partition), values,
 parameters, statistics, and three for the descriptors. A large question is read by two connections at once, if the
-database has a second one (second.py).
+database has a second one (second_connection.py).
 
 What replies have (tested with Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 in every call (3.1 has
 none); descriptors.py has the three forms of the descriptor; everything else is the same in every call. Only the fields
@@ -33,7 +33,7 @@ from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, TableRecord
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql.dialect import Dialect
 from hms_cache_proxy.store.sql.schema import Schema
-from hms_cache_proxy.store.sql.second import SecondConnection
+from hms_cache_proxy.store.sql.second_connection import SecondConnection
 from hms_cache_proxy.store.sql.statistics import StatisticsReader, StatisticsStatements
 
 _VALUES_HEAD = encode.header(encode.LIST, 1) + encode.EMPTY_STRINGS[:1]

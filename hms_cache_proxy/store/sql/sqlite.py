@@ -27,7 +27,7 @@ from sqlalchemy.engine import URL
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.common import CommonDatabase
 from hms_cache_proxy.store.sql.dialect import DatabaseServer, Row, TablePrivileges
-from hms_cache_proxy.store.sql.marked import MARKS
+from hms_cache_proxy.store.sql.marked_tables import MARKS
 from hms_cache_proxy.store.sql.sqlite_pieces import AGGREGATES, FUNCTIONS, SQLitePieces
 
 _BUSY_S: Final = 10.0

@@ -34,7 +34,7 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.sql.common import CommonPieces
 from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition
-from hms_cache_proxy.store.sql.marked import MARKS
+from hms_cache_proxy.store.sql.marked_tables import MARKS
 
 
 class _Compiler(SQLiteCompiler):

@@ -13,7 +13,7 @@ Invariants:
   with this statement, and COMMIT.
 - Only SELECTs are sent. After an error the connection is dropped, and the next snapshot opens a new one.
 
-Owner: one thread of the follower's process; a second connection is used by a thread of its own (second.py).
+Owner: one thread of the follower's process; a second connection is used by a thread of its own (second_connection.py).
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from hms_cache_proxy.store.protocol import (
     WritesKey,
     unwatched,
 )
+from hms_cache_proxy.store.sql.change_marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql.databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStatements
 from hms_cache_proxy.store.sql.dialect import ByIds, Dialect, Row
 from hms_cache_proxy.store.sql.listings import Walks
-from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql.partition_rows import PartitionReader, PartitionRows, PartitionStatements
 from hms_cache_proxy.store.sql.partitions import SqlPartitions
 from hms_cache_proxy.store.sql.schema import Schema, hive_line
-from hms_cache_proxy.store.sql.second import SecondConnection
+from hms_cache_proxy.store.sql.second_connection import SecondConnection
 from hms_cache_proxy.store.sql.tables import Tables, TableStatements
 from hms_cache_proxy.store.sql.write_ids import SqlWriteIds, WriteIdStatements
 

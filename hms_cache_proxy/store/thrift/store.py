@@ -36,7 +36,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
-from hms_cache_proxy.security.towards import PLAIN, Towards
+from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
 from hms_cache_proxy.store.protocol import (
     DEFAULT_CATALOG,
     UNKNOWN_ID,
@@ -84,7 +84,7 @@ def open_thrift_store(
     *,
     timeout_s: float = 60,
     answered: Callable[[], None] = unwatched,
-    secured: Towards = PLAIN,
+    secured: MetastoreSecurity = PLAIN,
 ) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 

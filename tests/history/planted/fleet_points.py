@@ -94,7 +94,7 @@ def peers() -> None:
     from hms_cache_proxy.peers.following import Following
     from hms_cache_proxy.peers.messages import FenceLifted, FenceRaised, LeaseGiven, Welcome
     from hms_cache_proxy.peers.outbox import PeerOutbox
-    from hms_cache_proxy.peers.terms import SendToPeer
+    from hms_cache_proxy.peers.protocol import SendToPeer
 
     def received(_result: Any, _following: Any, message: Any, _now_ns: int) -> None:
         visit_if(isinstance(message, Welcome), "welcomed")
@@ -130,19 +130,19 @@ def start(described: str) -> None:
 
 
 def set_times(times: dict[str, int]) -> None:
-    from hms_cache_proxy.peers import following, terms
+    from hms_cache_proxy.peers import following, protocol
 
     last_ns = times.pop("last_lease_ns", None)
     following.LONGEST_LEASE_NS = max(following.LONGEST_LEASE_NS, times["lease_ns"], last_ns or 0)  # type: ignore[misc]
 
     @dataclass(frozen=True, slots=True)
-    class PlayTimes(terms.FleetTimes):
+    class PlayTimes(protocol.FleetTimes):
         @property
         def last_lease_ns(self) -> int:
-            given: int = terms.FleetTimes.last_lease_ns.fget(self)  # type: ignore[attr-defined]  # a property
+            given: int = protocol.FleetTimes.last_lease_ns.fget(self)  # type: ignore[attr-defined]  # a property
             return given if last_ns is None else last_ns
 
-    terms.fleet_times = lambda peers: PlayTimes(**times)
+    protocol.fleet_times = lambda peers: PlayTimes(**times)
 
 
 def set_age(older_ns: int) -> None:

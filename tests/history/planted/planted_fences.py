@@ -16,9 +16,9 @@ def unfenced(method: str) -> Callable[[], None]:
     def plant() -> None:
         from dataclasses import replace
 
-        from hms_cache_proxy.methods import plan
+        from hms_cache_proxy.methods import method_plan
 
-        swap(plan, "METHODS", {**plan.METHODS, method: replace(plan.METHODS[method], rules=())})
+        swap(method_plan, "METHODS", {**method_plan.METHODS, method: replace(method_plan.METHODS[method], rules=())})
 
     return plant
 

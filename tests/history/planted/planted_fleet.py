@@ -44,7 +44,7 @@ def overtaking() -> None:
 
     from hms_cache_proxy.peers.driver import PeersProcess
     from hms_cache_proxy.peers.messages import LeaseGiven
-    from hms_cache_proxy.peers.terms import SendToPeer
+    from hms_cache_proxy.peers.protocol import SendToPeer
 
     one, waiting = PeersProcess._one, list[Any]()
 
@@ -116,7 +116,7 @@ def early_ticket() -> None:
     from hms_cache_proxy.peers.driver import PeersProcess
     from hms_cache_proxy.peers.fleet import Fleet
     from hms_cache_proxy.peers.messages import FenceLifted
-    from hms_cache_proxy.peers.terms import MayLeave
+    from hms_cache_proxy.peers.protocol import MayLeave
 
     one, write, numbers = PeersProcess._one, Fleet.write, dict[int, int]()
 
@@ -255,7 +255,7 @@ def cold_restart() -> None:
 @bug
 def forgets_leases() -> None:
     """A writer that starts again does not wait for leases that it gave before."""
-    from hms_cache_proxy.peers.terms import FleetTimes
+    from hms_cache_proxy.peers.protocol import FleetTimes
 
     swap(FleetTimes, "write_age_ns", property(lambda self: self.list_lag_ns))
 
@@ -263,7 +263,7 @@ def forgets_leases() -> None:
 @bug
 def leave_short() -> None:
     """... waits for ordinary leases only, not for those of an orderly stop."""
-    from hms_cache_proxy.peers.terms import FleetTimes
+    from hms_cache_proxy.peers.protocol import FleetTimes
 
     swap(FleetTimes, "write_age_ns", property(lambda self: max(self.list_lag_ns, self.outlasted(self.lease_ns))))
 
@@ -279,7 +279,7 @@ def no_welcome() -> None:
 @bug
 def early_hits() -> None:
     """A member answers by leases once it is in every list, not twice as late."""
-    from hms_cache_proxy.peers.terms import FleetTimes
+    from hms_cache_proxy.peers.protocol import FleetTimes
 
     swap(FleetTimes, "serve_age_ns", property(lambda self: self.list_lag_ns))
 

@@ -254,7 +254,7 @@ def write_waits_for_no_peer() -> None:
     from hms_cache_proxy.peers import driver
     from hms_cache_proxy.peers.following import LONGEST_LEASE_NS
     from hms_cache_proxy.peers.outbox import PeerOutbox
-    from hms_cache_proxy.peers.terms import FleetTimes
+    from hms_cache_proxy.peers.protocol import FleetTimes
 
     swap(PeerOutbox, "awaited", lambda self, one, now_ns: False)
     swap(driver, "fleet_times", lambda peers: FleetTimes(lease_ns=LONGEST_LEASE_NS, list_lag_ns=0))

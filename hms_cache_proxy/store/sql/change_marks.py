@@ -15,7 +15,7 @@ from sqlalchemy import literal_column
 
 from hms_cache_proxy.store.protocol import Marks
 from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
-from hms_cache_proxy.store.sql.marked import MOST_ROWS
+from hms_cache_proxy.store.sql.marked_tables import MOST_ROWS
 from hms_cache_proxy.store.sql.schema import Schema
 
 AGAIN_S: Final = 60.0

@@ -27,7 +27,7 @@ MANY: Final = 1 << 60
 """More partitions than events can name: those that are named are read by name, however many they are."""
 
 
-class Base:
+class SnapshotTables:
     """`rows`: by key, those of tables that are only listed, too."""
 
     def __init__(self, databases: Iterable[DatabaseRecord], rows: Iterable[TableRow]) -> None:

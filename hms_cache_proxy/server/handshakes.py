@@ -50,7 +50,7 @@ _WITHIN_TLS: Final = {
 """What `security.transports` must name, so that this is served."""
 
 
-class Door:
+class Handshakes:
     """`secured` is None where TLS is not allowed, `logins` where SASL is not, and `serve_http`, which makes the Client
     of an HTTP connection, where HTTP is not."""
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
-from hms_cache_proxy.cache.uses import Uses
+from hms_cache_proxy.cache.last_used import LastUsed
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.store.protocol import TableKey
 
@@ -65,10 +65,10 @@ class Pause(NamedTuple):
         return 0 <= now_s - self.began_s < self.length_s
 
 
-class Room:
+class Eviction:
     """Chooses tables. Remembers since when tables have no room, and how much room was not enough for them."""
 
-    def __init__(self, most: int, pin: Sequence[str], uses: Uses) -> None:
+    def __init__(self, most: int, pin: Sequence[str], uses: LastUsed) -> None:
         self._most = most
         self._pinned = Selection(pin, ()) if pin else None
         self._uses = uses

@@ -1,6 +1,6 @@
 """Tables that change without an event, and where a SQLite database keeps their marks.
 
-Job: names, for the metastore that writes the marks (embedded/marks.py), and the store that reads them (marks.py,
+Job: names, for the metastore that writes the marks (embedded/marks.py), and the store that reads them (change_marks.py,
 sqlite_pieces.py). Must not know: SQL.
 """
 

@@ -2,7 +2,8 @@
 
 Job: `decided` wraps a dispatcher's `decide`. It reads what the decision needs of the arguments, a slice of SLICE_NS in
 each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache.
-Bounds: plan.py's; a write that is beyond them touches everything, a read is the metastore's. Owner: the worker's loop.
+Bounds: method_plan.py's; a write that is beyond them touches everything, a read is the metastore's. Owner: the worker's
+loop.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, TypeVar
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Decision, Work
-from .plan import plan
+from .method_plan import plan
 
 _Found = TypeVar("_Found")
 

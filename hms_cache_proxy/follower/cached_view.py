@@ -1,7 +1,7 @@
 """What a step compares the store with.
 
 Job: the questions that `StepReading` asks about what is known already. The cache answers them for the follower
-(cache/inventory.py), a snapshot in files for an increment (pipeline/base.py).
+(cache/inventory.py), a snapshot in files for an increment (pipeline/snapshot_tables.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.layout import WriteIdsRow
 from hms_cache_proxy.store.protocol import DatabaseKey, Statistics, TableKey
 
 
-class Known(Protocol):
+class CachedView(Protocol):
     """The methods of Inventory that have these names."""
 
     def databases(self) -> Mapping[DatabaseKey, bool]: ...

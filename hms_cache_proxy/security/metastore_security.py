@@ -14,7 +14,7 @@ from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
 
 
-class Towards(NamedTuple):
+class MetastoreSecurity(NamedTuple):
     """None: without TLS, without a login, not over HTTP."""
 
     tls: ClientSide | None = None
@@ -22,12 +22,12 @@ class Towards(NamedTuple):
     http: HttpNames | None = None
 
 
-PLAIN: Final = Towards()
+PLAIN: Final = MetastoreSecurity()
 
 
-def towards_metastores(config: Config) -> Towards:
+def towards_metastores(config: Config) -> MetastoreSecurity:
     """ConfigError if a file cannot be used."""
-    return Towards(
+    return MetastoreSecurity(
         tls.for_metastores(config.tls),
         kerberos_settings.for_metastores(config.kerberos),
         http_names.for_metastores(config.security, config.http_transport),

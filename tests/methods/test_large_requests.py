@@ -13,11 +13,11 @@ import pytest
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.streams import SEARCHED_NS
-from hms_cache_proxy.methods import large
-from hms_cache_proxy.methods.beginning import decode_beginning
+from hms_cache_proxy.methods import large_requests
 from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Work
 from hms_cache_proxy.methods.effects import FencedWrite, Lock
-from hms_cache_proxy.methods.plan import EVERYTHING, plan
+from hms_cache_proxy.methods.method_plan import EVERYTHING, plan
+from hms_cache_proxy.methods.partial_decode import decode_beginning
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, TABLE_ID, days
@@ -41,7 +41,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture(autouse=True)
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step is a turn."""
-    monkeypatch.setattr(large, "SLICE_NS", 0)
+    monkeypatch.setattr(large_requests, "SLICE_NS", 0)
 
 
 def decided(bench: Bench, message: bytes) -> tuple[Decision, int]:

@@ -76,7 +76,7 @@ class _Lists:
         return found
 
 
-class Tops:
+class MostAsked:
     """What one worker has counted. `hits`: samples of the hot path's answers, each for SAMPLED_EVERY."""
 
     def __init__(self, path: Path, hits: deque[Sampled], *, users: bool) -> None:

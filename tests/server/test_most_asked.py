@@ -14,12 +14,12 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.hot import SAMPLED_EVERY, Sampled
 from hms_cache_proxy.metrics import Outcome
-from hms_cache_proxy.server import tops
+from hms_cache_proxy.server import most_asked
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
+from hms_cache_proxy.server.most_asked import GENERATIONS, SAMPLES, MostAsked
 from hms_cache_proxy.server.space_saving import COUNTERS, SpaceSaving
-from hms_cache_proxy.server.tops import GENERATIONS, SAMPLES, Tops
-from hms_cache_proxy.status.tops import added_up
+from hms_cache_proxy.status.most_asked import added_up
 from tests.chance import chance
 from tests.server.test_access_log import header_of
 from tests.testbed.raw import encode_call
@@ -50,7 +50,7 @@ def test_a_summary_is_bounded_and_keeps_what_is_frequent() -> None:
 
 def test_hits_misses_and_time(tmp_path: Path) -> None:
     hits: deque[Sampled] = deque()
-    counted = Tops(tmp_path / "tops-0.json", hits, users=True)
+    counted = MostAsked(tmp_path / "tops-0.json", hits, users=True)
     hits.extend([((ORDERS,), ETL)] * 3)
     hits.append(((targets.databases(b"hive"),), None))
     session = ClientSession(identity=ETL)
@@ -67,7 +67,7 @@ def test_hits_misses_and_time(tmp_path: Path) -> None:
 
 def test_requests_are_not_kept(tmp_path: Path) -> None:
     """They may have megabytes, which are free again when the call is over."""
-    counted = Tops(tmp_path / "tops-0.json", deque(), users=False)
+    counted = MostAsked(tmp_path / "tops-0.json", deque(), users=False)
     message = encode_call("get_table", "sales", "orders" * 1000)
     before = sys.getrefcount(message)
     request = Request(header_of(message), message)
@@ -78,13 +78,13 @@ def test_requests_are_not_kept(tmp_path: Path) -> None:
 
 
 def test_users_are_not_even_counted_unless_they_are_shown(tmp_path: Path) -> None:
-    counted = Tops(tmp_path / "tops-0.json", deque([((ORDERS,), ETL)]), users=False)
+    counted = MostAsked(tmp_path / "tops-0.json", deque([((ORDERS,), ETL)]), users=False)
     asyncio.run(counted.look())
     assert set(counted.highest()) == {"tables"}
 
 
 def test_beyond_a_number_of_calls_each_sample_stands_for_several(tmp_path: Path) -> None:
-    counted = Tops(tmp_path / "tops-0.json", deque(), users=False)
+    counted = MostAsked(tmp_path / "tops-0.json", deque(), users=False)
     for _ in range(4 * SAMPLES):
         counted.observed(ClientSession(), observe("orders"))
     asyncio.run(counted.look())
@@ -92,8 +92,8 @@ def test_beyond_a_number_of_calls_each_sample_stands_for_several(tmp_path: Path)
 
 
 def test_an_hour_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tops, "GENERATION_S", 0.0)
-    counted = Tops(tmp_path / "tops-0.json", deque(), users=False)
+    monkeypatch.setattr(most_asked, "GENERATION_S", 0.0)
+    counted = MostAsked(tmp_path / "tops-0.json", deque(), users=False)
     counted.observed(ClientSession(), observe("orders"))
     asyncio.run(counted.look())
     for _ in range(GENERATIONS - 1):
@@ -105,17 +105,17 @@ def test_an_hour_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
     hits: deque[Sampled] = deque()
-    counted = Tops(tmp_path / "tops-0.json", hits, users=False)
+    counted = MostAsked(tmp_path / "tops-0.json", hits, users=False)
     hits.extend(((targets.table(b"hive", b"d", b"t%d" % number),), None) for number in range(10 * COUNTERS))
     asyncio.run(counted.look())
     assert all(len(one.counts) <= COUNTERS for one in counted._tables._generations[-1].values())
 
 
 def test_workers_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tops, "WRITE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(most_asked, "WRITE_INTERVAL_S", 0.0)
     files = [tmp_path / f"tops-{number}.json" for number in range(3)]
     for file in files[:2]:
-        counted = Tops(file, deque(), users=False)
+        counted = MostAsked(file, deque(), users=False)
         counted.observed(ClientSession(), observe("orders"))
         asyncio.run(counted.look())
     assert json.loads(files[0].read_text())["tables"]["calls"] == {"hive.sales.orders": 1}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntFlag
 
 
-class Differs(IntFlag):
+class AnswerDifferences(IntFlag):
     """The properties of UpstreamFacts with these names (`lists_differ` ...) explain them."""
 
     LISTS = 1

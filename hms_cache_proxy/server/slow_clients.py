@@ -17,7 +17,7 @@ PATIENCE_NS: Final = 1_000_000_000
 Holder = TypeVar("Holder")
 
 
-class Stuck(Generic[Holder]):
+class SlowClients(Generic[Holder]):
     """By client: the memory counted for it, and since when it has not read."""
 
     __slots__ = ("_clients", "_memory")

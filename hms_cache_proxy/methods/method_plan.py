@@ -19,9 +19,9 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec, stepwise
 
 from . import projections, shapes
-from .beginning import decode_beginning
+from .partial_decode import decode_beginning
 from .proof import Bearer
-from .readers.every import READERS, Reader
+from .readers.registry import READERS, Reader
 from .table import METHODS, Method, MethodKind
 
 EVERYTHING = (target.ALL,)

@@ -11,8 +11,8 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.inventory import Inventory
-from hms_cache_proxy.cache.uses import Uses
-from hms_cache_proxy.follower.room import LOOK_S, Room, Used
+from hms_cache_proxy.cache.last_used import LastUsed
+from hms_cache_proxy.follower.eviction import LOOK_S, Eviction, Used
 from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
 
 NAMES = tuple(b"t%d" % number for number in range(6))
@@ -153,7 +153,7 @@ def test_all_come_back_when_there_is_room(catalog: Catalog, stepping: Stepping) 
 def test_a_pause_ends_when_a_clock_is_set_back(stepping: Stepping, set_back_s: int) -> None:
     """Nobody could be evicted, so there is another search a while later, by whatever clock."""
     full, now_s = Used(1000, 0.0, garbage=False), time.time()
-    room = Room(900, (), Uses(stepping.uses))
+    room = Eviction(900, (), LastUsed(stepping.uses))
     assert room.leaving(Inventory(None), full, (), now_s) == []
     with stepping.reader.snapshot() as snapshot:
         leaving = room.leaving(Inventory(snapshot), full, (), now_s + 1 - set_back_s)

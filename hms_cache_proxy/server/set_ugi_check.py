@@ -16,7 +16,7 @@ import structlog
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import UpstreamError
-from hms_cache_proxy.security.towards import Towards
+from hms_cache_proxy.security.metastore_security import MetastoreSecurity
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection
@@ -30,7 +30,7 @@ _IGNORES: Final = "%s ignores users (metastore.execute.setugi = false): every ca
 log = structlog.get_logger()
 
 
-class Heeding:
+class SetUgiCheck:
     """One per worker. `asks`: metastores are told users with set_ugi. `ignoring`: why nobody who has logged in may be
     served; empty: no metastore is known to ignore users."""
 
@@ -63,7 +63,7 @@ class Heeding:
 
     def _heeds(self, endpoint: Endpoint) -> bool | None:
         """Does this metastore heed set_ugi? None: it does not answer."""
-        timeout_s, secured = self._config.upstream_options.connect_timeout_s, Towards(endpoint.tls)
+        timeout_s, secured = self._config.upstream_options.connect_timeout_s, MetastoreSecurity(endpoint.tls)
         try:
             with ServiceConnection(endpoint.host, endpoint.port, timeout_s=timeout_s, secured=secured) as connection:
                 said = connection.call("get_config_value", name=HEEDS_USERS.encode(), defaultValue=b"true")

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from hms_cache_proxy.peers import frames
+from hms_cache_proxy.peers.connections import CLOSE_S, UNREAD_BYTES, PeerWire, WorkerWire
 from hms_cache_proxy.peers.frames import NONCE_BYTES, Handshake, PeerRole, SealedFrames
 from hms_cache_proxy.peers.messages import AnswersNothing, FenceOwed, PeerMessage, TokensCancelled, decode
 from hms_cache_proxy.peers.requests import PeerRequest
-from hms_cache_proxy.peers.wires import CLOSE_S, UNREAD_BYTES, PeerWire, WorkerWire
 from tests.testbed.processes import SOON_S
 
 

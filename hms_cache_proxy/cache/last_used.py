@@ -31,7 +31,7 @@ _MASK: Final = SLOTS - 1
 _TABLE: Final = b"t"[0]
 
 
-class Uses:
+class LastUsed:
     """The mapped file; without a path, memory of this process."""
 
     __slots__ = ("_map", "_slots")

@@ -1,7 +1,7 @@
 """The tables and users that are asked for most, of all workers together.
 
-Job: add up what the workers have written (server/tops.py). Must not know: how they count. Owner: the supervisor's loop;
-the files are small.
+Job: add up what the workers have written (server/most_asked.py). Must not know: how they count. Owner: the supervisor's
+loop; the files are small.
 """
 
 from __future__ import annotations

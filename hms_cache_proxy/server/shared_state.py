@@ -28,7 +28,7 @@ def heard_since_ns(silent_ns: int) -> int:
     return max(0, monotonic_ns() - silent_ns)
 
 
-class Crew:
+class SharedState:
     """All workers of a proxy."""
 
     __slots__ = ("_beats", "_connections", "_page")
@@ -63,7 +63,7 @@ class Member:
     def __init__(self, page: StatePage, number: int, workers: int) -> None:
         self.number = number
         self._page = page
-        self._crew = Crew(page, workers)
+        self._crew = SharedState(page, workers)
         self._crew.forget(number)  # the supervisor may not have done it yet
 
     def beat(self) -> None:

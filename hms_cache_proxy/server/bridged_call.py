@@ -27,7 +27,7 @@ _RESPONSE = b"\x0c\x00\x00"  # field 0, a struct
 _FIRST_FIELD = b"\x00\x01"
 
 
-class Twin:
+class BridgedCall:
     """The twin of one request."""
 
     __slots__ = ("_header", "_kept", "_started", "asked", "message")
@@ -62,20 +62,20 @@ class Twin:
         return head + data[at + 3 : at + 4] + b"\0\0" + data[at + 6 :]
 
 
-def choose(request: Request, lacks: Container[bytes]) -> Twin | None:
+def choose(request: Request, lacks: Container[bytes]) -> BridgedCall | None:
     """The twin of a request whose method the metastore lacks; None if there is none, or the method is there."""
     if request.header.name not in lacks or request.spool is not None:
         return None
     return twin_of(request.header, request.message)
 
 
-def twin_of(header: Header, message: bytes) -> Twin | None:
+def twin_of(header: Header, message: bytes) -> BridgedCall | None:
     """The twin to call; None if these arguments have none."""
     try:
         request = bridge.twin_request(header, message)
     except WireError:
         return None
-    return None if request is None else Twin(header, request)
+    return None if request is None else BridgedCall(header, request)
 
 
 def refusal(header: Header, message: bytes) -> bytes | None:

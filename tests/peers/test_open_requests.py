@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hms_cache_proxy.peers.desk import MOST_EARLY, WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
+from hms_cache_proxy.peers.open_requests import MOST_EARLY, WorkerDesk
+from hms_cache_proxy.peers.protocol import FleetTimes, MayLeave
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
-from hms_cache_proxy.peers.terms import FleetTimes, MayLeave
 from tests.peers.world import World
 
 OWN = b"o" * 16
