@@ -129,14 +129,15 @@ def is_last(page: Sequence[EventRow], limit: int) -> bool:
 
 
 def begun_before(source: Snapshot, event_id: int) -> Transactions:
-    """The transactions that were open at an event, and the tables that they write, from the log's rows up to it."""
+    """The transactions that were open at an event, and the tables that they write: from the log's rows up to it, and of
+    these transactions also what the store knows, as a row about one of their tables may be older than those."""
     known = Transactions()
     for row in paged(source.transaction_events, max(0, event_id - LOOK_BACK_EVENTS)):
         if row.event_id > event_id:
             break
         if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
             known = known.after(affects(row)[0])
-    return known
+    return known if known.none_open else known.completed(source.transaction_tables)
 
 
 def announced_before(source: Snapshot, event_id: int) -> frozenset[Announcement]:

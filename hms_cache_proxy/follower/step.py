@@ -283,6 +283,11 @@ class Transactions:
             if not old_names.isdisjoint(tables):
                 self._tables[number] = tables | _names_since(tables, renamed)
 
+    def completed(self, look_up: LookUp) -> Transactions:
+        """The same transactions, with the tables that the store knows of them, too."""
+        rows = look_up(sorted(self._tables))
+        return self.after(NOTHING, {(number, (DEFAULT_CATALOG, database, table)) for number, database, table in rows})
+
     @property
     def none_open(self) -> bool:
         """Is no open transaction known?"""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy.follower.log import LOOK_BACK_EVENTS
 from tests.follower.stepping import DATABASE, Catalog, Stepping, columns, new
 from tests.testbed.objects import PROCESSOR_CAPABILITIES, PROCESSOR_IDENTIFIER
 
@@ -106,3 +107,22 @@ def test_a_transaction_that_ends_without_a_row_in_the_log(catalog: Written, step
     catalog.call("commit_txn", rqst=new("CommitTxnRequest", txnid=open_))
     stepping.step()
     assert noted(stepping) == {another}
+
+
+def test_a_table_that_a_transaction_wrote_long_before_another_one(catalog: Written, tmp_path: Path) -> None:
+    """Of the log's last rows only the later one names the transaction; the commit changes the earlier table."""
+    plain = catalog.table(b"plain", partitioned=False)
+    plain.tableName, plain.parameters = b"keyed", {b"EXTERNAL": b"TRUE", b"_meta_k": b"1"}
+    catalog.call("create_table", tbl=plain)
+    (number,) = catalog.call("open_txns", rqst=new("OpenTxnRequest", num_txns=1, user=b"u", hostname=b"h")).txn_ids
+    for name in (b"keyed", b"plain"):
+        asked = new("AllocateTableWriteIdsRequest", dbName=DATABASE, tableName=name, txnIds=[number])
+        catalog.call("allocate_table_write_ids", rqst=asked)
+        if name == b"keyed":
+            catalog.events(LOOK_BACK_EVENTS, "{}", kind="CREATE_TABLE")
+    with Stepping(tmp_path / "data", catalog) as stepping:
+        stepping.settle()
+        pair = new("CommitTxnKeyValue", tableId=stepping.table(b"keyed").table_id, key=b"_meta_k", value=b"22")
+        catalog.call("commit_txn", rqst=new("CommitTxnRequest", txnid=number, keyValue=pair))
+        stepping.step()
+        assert b"_meta_k\0\0\0\x0222" in (stepping.table(b"keyed").body or b"")
