@@ -1,4 +1,4 @@
-"""Every exception of this package, by whose fault it is.
+"""The exceptions that packages raise for each other, by whose fault they are.
 
     ProxyError
     +-- WireError        the peer sent bytes that the protocol does not allow
@@ -15,8 +15,10 @@
     +-- AuditError       a cache cannot be compared with its database
     +-- ConfigError      a setting is wrong; the message names its key
 
-Exceptions that Hive declares are reply values, not exceptions here. A bug is an AssertionError. Exceptions of other
-libraries are translated once, in the module that calls the library, with `raise ... from cause`.
+Other modules define special cases of these, such as upstream.link.NoAnswer, and exceptions that their callers always
+catch, such as Decline of a reader. Exceptions that Hive declares are reply values, not exceptions here. A bug is an
+AssertionError. Exceptions of other libraries are translated once, in the module that calls the library, with
+`raise ... from cause`.
 This module imports nothing of the package.
 """
 
