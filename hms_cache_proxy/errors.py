@@ -1,4 +1,4 @@
-"""Every exception of this package, by whose fault it is.
+"""The exceptions that packages raise for each other, by whose fault they are.
 
     ProxyError
     +-- WireError        the peer sent bytes that the protocol does not allow
@@ -15,8 +15,10 @@
     +-- AuditError       a cache cannot be compared with its database
     +-- ConfigError      a setting is wrong; the message names its key
 
-Exceptions that Hive declares are reply values, not exceptions here. A bug is an AssertionError. Exceptions of other
-libraries are translated once, in the module that calls the library, with `raise ... from cause`.
+Other modules define special cases of these, such as upstream.link.NoAnswer, and exceptions that their callers always
+catch, such as Decline of a reader. Exceptions that Hive declares are reply values, not exceptions here. A bug is an
+AssertionError. Exceptions of other libraries are translated once, in the module that calls the library, with
+`raise ... from cause`.
 This module imports nothing of the package.
 """
 
@@ -44,29 +46,15 @@ def _restored(kind: type[ProxyError], args: tuple[object, ...]) -> ProxyError:
 
 
 class WireError(ProxyError):
-    """The peer's bytes violate the protocol. `method`, and `offset` in the message, if they are known."""
-
-    def __init__(self, message: str, *, method: str | None = None, offset: int | None = None) -> None:
-        super().__init__(message)
-        self.method = method
-        self.offset = offset
+    """The peer's bytes violate the protocol."""
 
 
 class LimitError(WireError):
-    """A length, size or depth from the peer exceeds the setting `limit`; `size` is the peer's value."""
+    """A length, size or depth from the peer exceeds the limit that is called `limit`."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        limit: str,
-        size: int | None = None,
-        method: str | None = None,
-        offset: int | None = None,
-    ) -> None:
-        super().__init__(message, method=method, offset=offset)
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
         self.limit = limit
-        self.size = size
 
 
 class WriteIdsError(WireError):
@@ -76,10 +64,8 @@ class WriteIdsError(WireError):
 class UpstreamError(ProxyError):
     """A metastore did not do what was requested; `sent` tells whether it may have received the request."""
 
-    def __init__(self, message: str, *, uri: str | None = None, method: str | None = None, sent: bool = False) -> None:
+    def __init__(self, message: str, *, sent: bool = False) -> None:
         super().__init__(message)
-        self.uri = uri
-        self.method = method
         self.sent = sent
 
 
@@ -105,11 +91,7 @@ class CacheError(ProxyError):
 
 
 class CacheFull(CacheError):
-    """The cache has reached `limit` bytes and admits nothing more."""
-
-    def __init__(self, message: str, *, limit: int | None = None) -> None:
-        super().__init__(message)
-        self.limit = limit
+    """The cache has reached its limit and admits nothing more."""
 
 
 class SnapshotError(ProxyError):
@@ -125,11 +107,7 @@ class AuditError(ProxyError):
 
 
 class ConfigError(ProxyError):
-    """A setting is wrong; `key` is its dotted name as in the TOML file, None if no single key is at fault."""
-
-    def __init__(self, message: str, *, key: str | None = None) -> None:
-        super().__init__(message)
-        self.key = key
+    """A setting is wrong. The message has its dotted name as in the TOML file, unless several are at fault."""
 
 
 def exit_code(error: ProxyError) -> int:

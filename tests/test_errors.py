@@ -8,11 +8,11 @@ from multiprocessing import get_context
 from hms_cache_proxy.errors import CacheFull, ConfigError, LimitError, ProxyError, Unfit, UpstreamError
 
 ERRORS: tuple[ProxyError, ...] = (
-    LimitError("too long", limit="max_message_bytes", size=9, method="get_table", offset=4),
-    UpstreamError("gone", uri="thrift://one:9083", method="lock", sent=True),
+    LimitError("too long", limit="max_message_bytes"),
+    UpstreamError("gone", sent=True),
     Unfit("no name", partition=b"a=1"),
-    CacheFull("no room", limit=5),
-    ConfigError("not a number", key="workers"),
+    CacheFull("no room"),
+    ConfigError("workers: not a number"),
 )
 
 

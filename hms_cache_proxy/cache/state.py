@@ -33,7 +33,10 @@ MODE_SERVE: Final = 1
 
 class Slot:
     """The index of each counter. The follower writes all of them, except where noted. (They are plain numbers, because
-    an index by a member of an enum costs four times as much.)"""
+    an index by a member of an enum costs four times as much.)
+
+    17 and 19 are free; INCARNATION takes 40 and 41. No slot gets another number without need: a new version reads the
+    page that the one before has left (suspension.left_on), and cannot if the format differs."""
 
     MAGIC = 0  # the format; set at creation
     CACHE_SEQ = 1  # sequence number of the last commit of the cache
@@ -52,18 +55,17 @@ class Slot:
     PREWARM_PARTITIONS_DONE = 14
     PREWARM_DONE = 15  # 1 once the prewarm of this generation is complete
     CACHE_BYTES = 16
-    EVENT_LAG_NS = 17
     START_EVENT = 18  # the log's last event id at this start; nothing is served before CURSOR reaches it
-    FOLLOWER_PID = 19
     HEARTBEAT_NS = 20  # the follower's last sign of life, also in a long load or while the database is down
     DATABASES = 21  # objects in the cache
     TABLES = 22
     PARTITIONS = 23
+    EXPECTED_EVENT = 24  # workers: the log must have reached this id, because a write that logs has succeeded
+    DIFFERS = 25  # upstream.answer_differences: what differs from the rows, by the metastore's settings
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
-    DIFFERS = 25  # upstream.answer_differences: what differs from the rows, by the metastore's settings
-    EXPECTED_EVENT = 24  # workers: the log must have reached this id, because a write that logs has succeeded
     MODE_REASON = 28  # why SERVE_MODE is what it is
+    READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
     FENCES_FILE = 30  # supervisor: inode of the data file of the fences that are used; 0: there are none yet
     FENCES_DAMAGED = 31  # any process: inode of one that it has found damaged
     FENCES_REPLACED = 32  # supervisor: how often it has replaced them
@@ -74,12 +76,11 @@ class Slot:
     GIVEN_UNTIL_NS = 37  # peers: until then (CLOCK_BOOTTIME) some other proxy may have a lease of this one
     PEERS_SETTLED = 38  # peers: 1 if writes may leave once the other proxies have acknowledged them
     PEERS_STARTED_NS = 39  # supervisor: when it started (CLOCK_BOOTTIME); 0: this proxy has no peers
-    PEERS_BEAT_NS = 42  # peers: its last sign of life; 0: it does not take part yet
     INCARNATION = 40  # supervisor: two words, random at each start
+    PEERS_BEAT_NS = 42  # peers: its last sign of life; 0: it does not take part yet
     HITS = 43  # supervisor: of all workers since the start, as it last counted
     CACHEABLE_READS = 44  # the same: hits and misses
     BEGAN_BOOT_NS = 45  # the moment of BEGAN_NS on CLOCK_BOOTTIME, which goes on while the machine sleeps
-    READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows

@@ -183,7 +183,7 @@ class CacheWriter:
             return
         growth = changes.admitted_bytes()
         if growth and self.cache_bytes + growth > self._max_bytes:
-            raise CacheFull(f"the cache has reached its limit of {self._max_bytes} bytes", limit=self._max_bytes)
+            raise CacheFull(f"the cache has reached its limit of {self._max_bytes} bytes")
 
     def _transact(self, work: Callable[[Any], _T]) -> _T:
         try:
@@ -192,7 +192,7 @@ class CacheWriter:
         except BaseException as error:
             self._interners.clear()
             if isinstance(error, lmdb.MapFullError):
-                raise CacheFull("the cache's map is full", limit=self._max_bytes) from error
+                raise CacheFull("the cache's map is full") from error
             if isinstance(error, lmdb.Error | StructError):
                 raise failure(self._environment.path, error) from error
             raise

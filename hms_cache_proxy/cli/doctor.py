@@ -27,12 +27,12 @@ def doctor(file: str | None, as_json: bool, only_script: bool, **given: object) 
         raise click.UsageError("--grant-script has no meaning with --json, which has the script as grant_script")
     config = load_config(file, given)
     if not config.upstream and not config.embedded:
-        raise ConfigError(NO_UPSTREAM, key="upstream")
+        raise ConfigError(NO_UPSTREAM)
     from hms_cache_proxy.doctor import diagnose, look_at_database, print_diagnosis
 
     if only_script:
         if config.source != "sql":
-            raise ConfigError("store_url: is not set; --grant-script needs to know the database", key="store_url")
+            raise ConfigError("store_url: is not set; --grant-script needs to know the database")
         _, _, script = look_at_database(config)
         click.echo(script or "-- Nothing to grant: the account of store_url may read what the proxy reads.")
         return

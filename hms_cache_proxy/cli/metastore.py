@@ -27,7 +27,7 @@ def metastore(file: str | None, **given: object) -> None:
     config = load_config(file, given)
     if config.security.transports != ("plain",):
         key = "security.transports"
-        raise ConfigError(f"{key}: the metastore alone speaks plain Thrift only; put a proxy in front of it", key=key)
+        raise ConfigError(f"{key}: the metastore alone speaks plain Thrift only; put a proxy in front of it")
     from hms_cache_proxy.embedded import runner
     from hms_cache_proxy.processes import log
 

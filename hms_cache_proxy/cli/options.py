@@ -98,4 +98,4 @@ def _key(option: str) -> str:
 def require_source(config: Config) -> None:
     """Raise ConfigError if there is neither a metastore nor a recording to answer from."""
     if not config.upstream and not config.embedded and not config.replay:
-        raise ConfigError(NO_UPSTREAM, key="upstream")
+        raise ConfigError(NO_UPSTREAM)

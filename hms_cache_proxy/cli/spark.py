@@ -72,7 +72,7 @@ class DatabaseOptions:
         """The settings. Raises ConfigError if they name no database."""
         config = load_config(self.file, {"store_url": self.store_url, "data_dir": data_dir})
         if not config.store_url:
-            raise ConfigError(NO_DATABASE, key="store_url")
+            raise ConfigError(NO_DATABASE)
         return config
 
 

@@ -56,9 +56,7 @@ def load(
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise ConfigError(
-                    f"{origins.get(section, 'configuration')}: {section}: this is a section, not a key", key=section
-                )
+                raise ConfigError(f"{origins.get(section, 'configuration')}: {section}: this is a section, not a key")
         place[name] = value
         origins[key] = origin
     return _with_secrets(_validate(values, origins), origins)
@@ -88,7 +86,7 @@ def _from_env(env: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
         if name in known:
             yield known[name], name, value
         elif not _NOT_OURS.fullmatch(f"{name}={value}"):
-            raise ConfigError(f"{name}: unknown environment variable{_nearest(name, list(known))}", key=name)
+            raise ConfigError(f"{name}: unknown environment variable{_nearest(name, list(known))}")
 
 
 def _from_cli(cli: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
@@ -128,9 +126,9 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
         else:
             problem = first["msg"].removeprefix("Value error, ")
             problem = problem[:1].lower() + problem[1:]
-        raise ConfigError(f"{origin}: {key}: {problem}", key=key) from None
+        raise ConfigError(f"{origin}: {key}: {problem}") from None
     for key, problem in disagreements(config):
-        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}")
     return config
 
 
@@ -148,7 +146,7 @@ def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> Non
             problem = "must be a finite number"
         else:
             continue
-        raise ConfigError(f"{_origin(key, origins)}: {key}: {problem}", key=key)
+        raise ConfigError(f"{_origin(key, origins)}: {key}: {problem}")
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str:
@@ -162,12 +160,12 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
     url = _secret("store_url", config.store_url, config.store_url_file, origins)
     if url and (problem := store_url_problem(url) or driver_problem(url)):
         key = "store_url_file" if config.store_url_file else "store_url"
-        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}")
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
     if backing and (problem := metastore_url_problem(backing)):
         key = "metastore.url_file" if config.metastore.url_file else "metastore.url"
-        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}")
     peer_secret = _secret("peer_secret", config.peer_secret, config.peer_secret_file, origins)
     return replace(
         config,
@@ -184,11 +182,11 @@ def _secret(key: str, value: str, file: str, origins: Mapping[str, str]) -> str:
         return value
     origin = origins.get(f"{key}_file", "configuration")
     if value:
-        raise ConfigError(f"{origin}: {key}_file: {key} is set too; set only one of them", key=f"{key}_file")
+        raise ConfigError(f"{origin}: {key}_file: {key} is set too; set only one of them")
     try:
         content = Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{origin}: {key}_file: cannot read {file}: {error}", key=f"{key}_file") from error
+        raise ConfigError(f"{origin}: {key}_file: cannot read {file}: {error}") from error
     if not content:
-        raise ConfigError(f"{origin}: {key}_file: {file} is empty", key=f"{key}_file")
+        raise ConfigError(f"{origin}: {key}_file: {file} is empty")
     return content

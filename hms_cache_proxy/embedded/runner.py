@@ -45,7 +45,7 @@ def run(config: Config) -> int:
         listener = socket.create_server(config.listen, backlog=1024)
     except OSError as error:
         problem = f"listen: cannot listen on {config.listen}: {error.strerror}"
-        raise ConfigError(problem, key="listen") from error
+        raise ConfigError(problem) from error
     return 0 if _serve(config, listener) else 1
 
 

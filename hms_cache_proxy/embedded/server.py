@@ -186,7 +186,7 @@ class Connection:
         if self._framed:
             size = struct.unpack("!i", self._exactly(4))[0]
             if not 0 <= size <= MAX_REQUEST_BYTES:
-                raise LimitError(f"a frame of {size} bytes", limit="max_message_bytes", size=size)
+                raise LimitError(f"a frame of {size} bytes", limit="max_message_bytes")
         header = self._header()
         method = self._service.find(header.name)
         reply: bytes

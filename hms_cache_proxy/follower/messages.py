@@ -40,7 +40,7 @@ def decode(message: str | None, message_format: str | None, *, limit: int = MAX_
     elif name in _PLAIN_FORMATS:
         text = message
         if len(message) > limit:
-            raise LimitError("the event's message is too long", limit="MAX_MESSAGE_BYTES", size=len(message))
+            raise LimitError(f"the event's message is too long: {len(message)} bytes", limit="MAX_MESSAGE_BYTES")
     else:
         raise WireError(f"unknown message format {name!r}")
     return _load(text)

@@ -118,9 +118,7 @@ class ProgressReport:
             if result in ("unknown", "poison"):
                 _log.warning("event not understood", type=kind, result=result, number=number)
         if outcome.rows:
-            lag_s = max(0.0, time.time() - outcome.newest_time_s)
-            self._metrics.event_lag_seconds.set(lag_s)
-            self._page[Slot.EVENT_LAG_NS] = int(lag_s * 1e9)
+            self._metrics.event_lag_seconds.set(max(0.0, time.time() - outcome.newest_time_s))
         if outcome.evicted:
             self._metrics.evicted("tables", outcome.evicted)
             _log.warning("no room in the cache: tables left out", tables=outcome.evicted)

@@ -160,7 +160,6 @@ class Runner:
         gc.freeze()  # partitions are many small tuples: with rare collections a load takes 30 % less CPU
         gc.set_threshold(50_000, 20, 20)
         self._page[Slot.BEGAN_NS] = 0  # nothing is served before this process has caught up
-        self._page[Slot.FOLLOWER_PID] = os.getpid()
         self._report.mode(ModeReason.STARTING)
         try:
             while not self._wakes.stopping:

@@ -111,7 +111,7 @@ class Plan:
         if understood is None:
             return spec.decode(self.args, message, offset)[0]
         if understood.args is None:
-            raise WireError("arguments that cannot be decoded, or are too many", offset=offset)
+            raise WireError("arguments that cannot be decoded, or are too many")
         return understood.args
 
     def understand(self, message: bytes, offset: int) -> Generator[None, None, Understood]:

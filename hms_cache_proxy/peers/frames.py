@@ -68,7 +68,7 @@ class SealedFrames:
     def seal(self, payload: bytes) -> bytes:
         """The next frame."""
         if len(payload) + MAC_BYTES > FRAME_BYTES:
-            raise LimitError("a frame to a peer is too long", limit="FRAME_BYTES", size=len(payload))
+            raise LimitError(f"a frame to a peer is too long: {len(payload)} bytes", limit="FRAME_BYTES")
         mac = _mac(self._own, _NUMBER.pack(self._sent) + payload)[:MAC_BYTES]
         self._sent += 1
         return _LENGTH.pack(len(payload) + MAC_BYTES) + payload + mac
@@ -80,7 +80,7 @@ class SealedFrames:
         while len(self._buffer) >= _LENGTH.size:
             size: int = _LENGTH.unpack_from(self._buffer)[0]
             if not MAC_BYTES <= size <= FRAME_BYTES:
-                raise LimitError("a peer's frame is too long", limit="FRAME_BYTES", size=size)
+                raise LimitError(f"a peer's frame has {size} bytes", limit="FRAME_BYTES")
             end = _LENGTH.size + size
             if len(self._buffer) < end:
                 break

@@ -28,9 +28,9 @@ class PeerAsk(IntEnum):
     WRITE = 1  # a write is fenced here; may it leave?
     OVER = 2  # its reply is here
     NOTED = 3  # a reply tells of a granted lock or of an event id, which is noted; may it be passed on?
-    LOCKED = 5  # a lock waits
-    CANCELLED = 7  # the metastore has not executed the write (it never left, or the method is not known there)
-    PASS = 6  # may the reply of a write be passed on? (asked only while this proxy is young)
+    LOCKED = 4  # a lock waits
+    PASS = 5  # may the reply of a write be passed on? (asked only while this proxy is young)
+    CANCELLED = 6  # the metastore has not executed the write (it never left, or the method is not known there)
 
 
 @dataclass(frozen=True, slots=True)

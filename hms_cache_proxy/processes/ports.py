@@ -69,4 +69,4 @@ def _refused_as(address: Address, key: str) -> Iterator[None]:
             why = f"the port is in use{f' by {holder}' if holder else ''}; set {key} to another, or stop that program"
         elif error.errno == errno.EACCES:
             why = f"{why}; ports below 1024 need root or CAP_NET_BIND_SERVICE"
-        raise ConfigError(f"{key}: cannot listen on {address}: {why}", key=key) from error
+        raise ConfigError(f"{key}: cannot listen on {address}: {why}") from error

@@ -66,7 +66,7 @@ class RecordingFile:
         try:
             self._fd = os.open(path, flags | os.O_CLOEXEC, MODE)
         except OSError as error:
-            raise ConfigError(f"{key}: cannot open {path}: {error.strerror}", key=key) from error
+            raise ConfigError(f"{key}: cannot open {path}: {error.strerror}") from error
 
     @classmethod
     def to_read(cls, path: str) -> RecordingFile:
@@ -89,12 +89,12 @@ class RecordingFile:
         try:
             found = parse_header(os.pread(self._fd, HEADER_BYTES, 0))
         except OSError as error:  # a directory, or a disk that fails
-            raise ConfigError(f"{self._key}: cannot read {self.path}: {error.strerror}", key=self._key) from error
+            raise ConfigError(f"{self._key}: cannot read {self.path}: {error.strerror}") from error
         if found is None:
-            raise ConfigError(f"{self._key}: {self.path} is not a recording", key=self._key)
+            raise ConfigError(f"{self._key}: {self.path} is not a recording")
         if found.version != VERSION:
             problem = f"{self.path} is a recording of format {found.version}; this program has format {VERSION}"
-            raise ConfigError(f"{self._key}: {problem}", key=self._key)
+            raise ConfigError(f"{self._key}: {problem}")
         return found
 
     def append(self, records: Sequence[bytes], max_bytes: int) -> int:
@@ -171,7 +171,7 @@ class RecordingFile:
                 return file, file._begin(now_ms, until_ms)
         except OSError as error:
             file.close()
-            raise ConfigError(f"record: cannot write {path}: {error.strerror}", key="record") from error
+            raise ConfigError(f"record: cannot write {path}: {error.strerror}") from error
         except ConfigError:
             file.close()
             raise

@@ -225,10 +225,10 @@ def parse_directives(text: bytes) -> dict[str, bytes]:
     while at < len(text):
         one = _DIRECTIVE.match(text, at)
         if one is None:
-            raise WireError("DIGEST-MD5: not a list of directives", offset=at)
+            raise WireError("DIGEST-MD5: not a list of directives")
         name = one[1].decode().lower()
         if name in found:
-            raise WireError(f"DIGEST-MD5: {name} is repeated", offset=at)
+            raise WireError(f"DIGEST-MD5: {name} is repeated")
         found[name] = one[3] if one[2] is None else re.sub(rb"\\(.)", rb"\1", one[2])
         at = one.end()
     return found
@@ -245,7 +245,7 @@ def check_cipher(key: str) -> None:
         _rc4(b"\0" * 16)
     except ImportError as error:
         raise ConfigError(
-            f"{key}: auth-conf with tokens needs a package: pip install 'hms-cache-proxy[kerberos]' ({error})", key=key
+            f"{key}: auth-conf with tokens needs a package: pip install 'hms-cache-proxy[kerberos]' ({error})"
         ) from error
 
 

@@ -30,9 +30,7 @@ def _library() -> Any:
         import ldap.dn
         import ldap.filter
     except ImportError as error:
-        raise ConfigError(
-            f"{KEY}: LDAP needs a package: pip install 'hms-cache-proxy[ldap]' ({error})", key=KEY
-        ) from error
+        raise ConfigError(f"{KEY}: LDAP needs a package: pip install 'hms-cache-proxy[ldap]' ({error})") from error
     return ldap
 
 
@@ -48,7 +46,7 @@ class LdapDirectory:
         try:
             self._connection()
         except (self._ldap.LDAPError, ValueError) as error:
-            raise ConfigError(f"ldap: {settings.url}: {why(error)}", key=KEY) from error
+            raise ConfigError(f"ldap: {settings.url}: {why(error)}") from error
 
     def check(self, user: str, password: bytes) -> str:
         """As Passwords has it."""
@@ -145,9 +143,9 @@ def _secret(file: str) -> str:
     try:
         password = Path(file).read_text().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{key}: {file}: {error}", key=key) from error
+        raise ConfigError(f"{key}: {file}: {error}") from error
     if not password:
-        raise ConfigError(f"{key}: {file} is empty", key=key)
+        raise ConfigError(f"{key}: {file} is empty")
     return password
 
 

@@ -19,7 +19,7 @@ def library(key: str) -> Any:
         import gssapi
     except ImportError as error:
         raise ConfigError(
-            f"{key}: Kerberos needs a package: pip install 'hms-cache-proxy[kerberos]' ({error})", key=key
+            f"{key}: Kerberos needs a package: pip install 'hms-cache-proxy[kerberos]' ({error})"
         ) from error
     return gssapi
 

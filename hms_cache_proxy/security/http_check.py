@@ -33,4 +33,4 @@ def _packages(key: str, *names: str) -> None:
         for name in names:
             importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(f"{key}: http needs more packages: pip install 'hms-cache-proxy[http]'", key=key) from error
+        raise ConfigError(f"{key}: http needs more packages: pip install 'hms-cache-proxy[http]'") from error

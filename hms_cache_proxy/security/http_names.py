@@ -75,9 +75,9 @@ def read_token(file: str) -> bytes:
     try:
         token = Path(file).read_bytes().strip()
     except OSError as error:
-        raise ConfigError(f"{_KEY}: cannot read {file}: {error.strerror}", key=_KEY) from error
+        raise ConfigError(f"{_KEY}: cannot read {file}: {error.strerror}") from error
     if not token or any(not 0x21 <= byte <= 0x7E for byte in token):
-        raise ConfigError(f"{_KEY}: {file}: there is no token in it", key=_KEY)
+        raise ConfigError(f"{_KEY}: {file}: there is no token in it")
     return token
 
 

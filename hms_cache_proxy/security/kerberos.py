@@ -64,7 +64,7 @@ class Keytab:
         try:
             self._keys = self._gssapi.Credentials(usage="accept", store={"keytab": file})
         except self._gssapi.exceptions.GSSError as error:
-            raise ConfigError(f"{KEY}: {file}: {gss.why(error)}", key=KEY) from error
+            raise ConfigError(f"{KEY}: {file}: {gss.why(error)}") from error
 
     def login(self) -> Login:
         """For one connection."""

@@ -55,7 +55,7 @@ def for_clients(kerberos: KerberosSection) -> Acceptance:
     keytab = Renewable(lambda: Keytab(kerberos.keytab, layers), [kerberos.keytab])
     realm = gss.default_realm("kerberos.keytab")
     if not realm and any(rule.strip() == "DEFAULT" for rule in kerberos.auth_to_local):
-        raise ConfigError(f"{_RULES}: DEFAULT needs a default_realm in krb5.conf", key=_RULES)
+        raise ConfigError(f"{_RULES}: DEFAULT needs a default_realm in krb5.conf")
     return Acceptance(keytab, ShortNames(kerberos.auth_to_local, realm, key=_RULES), layers)
 
 

@@ -28,7 +28,7 @@ class PasswordFile:
         try:
             lines = Path(file).read_bytes().splitlines()
         except OSError as error:
-            raise ConfigError(f"{KEY}: {file}: {error.strerror}", key=KEY) from error
+            raise ConfigError(f"{KEY}: {file}: {error.strerror}") from error
         self._hashes: dict[str, bytes] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith(b"#"):
@@ -36,11 +36,11 @@ class PasswordFile:
             name, _, digest = line.strip().rpartition(b":")
             if not name or _HASH.fullmatch(digest) is None:
                 text = f"{file}, line {number}: must be USER:HASH with a hash of bcrypt, as `htpasswd -B` writes it"
-                raise ConfigError(f"{KEY}: {text}", key=KEY)
+                raise ConfigError(f"{KEY}: {text}")
             try:
                 self._hashes[name.decode("utf-8")] = digest
             except UnicodeDecodeError as error:
-                raise ConfigError(f"{KEY}: {file}, line {number}: the name is not UTF-8", key=KEY) from error
+                raise ConfigError(f"{KEY}: {file}, line {number}: the name is not UTF-8") from error
 
     def check(self, user: str, password: bytes) -> str:
         """As Passwords has it. It takes as long as the hash was made to take."""

@@ -38,5 +38,5 @@ def _checker(security: SecuritySection, ldap: LdapSection) -> Passwords:
     except ImportError as error:
         key = "security.password_file"
         text = f"{key}: it needs a package: pip install 'hms-cache-proxy[passwords]' ({error})"
-        raise ConfigError(text, key=key) from error
+        raise ConfigError(text) from error
     return PasswordFile(security.password_file)

@@ -111,10 +111,10 @@ def _parse(text: str, key: str) -> _Rule:
         return _Rule()
     found = _RULE.fullmatch(text.strip())
     if found is None:
-        raise ConfigError(f"{key}: {text!r} is not a rule such as DEFAULT or RULE:[1:$1@$0](.*@REALM)s/@.*//", key=key)
+        raise ConfigError(f"{key}: {text!r} is not a rule such as DEFAULT or RULE:[1:$1@$0](.*@REALM)s/@.*//")
     number = int(found["number"])
     if not number or any(int(digit) > number for digit in re.findall(r"\$(\d)", found["text"])):
-        raise ConfigError(f"{key}: {text!r} names a component that such a principal does not have", key=key)
+        raise ConfigError(f"{key}: {text!r} names a component that such a principal does not have")
     try:
         old = re.compile(found["old"]) if found["old"] else None
         new = re.sub(r"\$(\d)", r"\\g<\1>", (found["new"] or "").replace("\\", r"\\"))
@@ -122,5 +122,5 @@ def _parse(text: str, key: str) -> _Rule:
             raise re.error("the replacement names a group that the pattern does not have")
         match = re.compile(found["match"]) if found["match"] is not None else None
     except re.error as error:
-        raise ConfigError(f"{key}: {text!r}: {error}", key=key) from error
+        raise ConfigError(f"{key}: {text!r}: {error}") from error
     return _Rule(number, found["text"], match, old, new, bool(found["every"]), bool(found["lower"]))

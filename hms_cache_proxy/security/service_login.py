@@ -44,7 +44,7 @@ class ServiceLogins:
             self._gssapi.Credentials(usage="accept", name=self._own, store={"keytab": self._keytab})
         except self._gssapi.exceptions.GSSError as error:
             key = "kerberos.principal"
-            raise ConfigError(f"{key}: no key of {self._own} in {self._keytab}: {gss.why(error)}", key=key) from error
+            raise ConfigError(f"{key}: no key of {self._own} in {self._keytab}: {gss.why(error)}") from error
 
     def login(self, host: str) -> KerberosLogin:
         """For one connection to the metastore at this host. LoginFailed if there is no ticket to be had."""

@@ -124,7 +124,7 @@ def _load_key(context: ssl.SSLContext, tls: TlsSection) -> None:
             why = "the key cannot be decrypted" if password else "the key is encrypted: set tls.key_password_file"
         else:
             why = f"cannot be used: {error}"
-        raise ConfigError(f"{key}: {file}: {why}", key=key) from error
+        raise ConfigError(f"{key}: {file}: {why}") from error
 
 
 def _load_authorities(context: ssl.SSLContext, key: str, file: str) -> None:
@@ -132,7 +132,7 @@ def _load_authorities(context: ssl.SSLContext, key: str, file: str) -> None:
     try:
         context.load_verify_locations(file)
     except OSError as error:  # ssl.SSLError is one
-        raise ConfigError(f"{key}: {file}: there is no PEM certificate in it ({error})", key=key) from error
+        raise ConfigError(f"{key}: {file}: there is no PEM certificate in it ({error})") from error
 
 
 def _expiry(file: str) -> datetime:
@@ -145,11 +145,11 @@ def _expiry(file: str) -> datetime:
             raise ValueError("there is no PEM certificate in it")
         return expiry(ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}"))
     except ValueError as error:
-        raise ConfigError(f"{key}: {file}: {error}", key=key) from error
+        raise ConfigError(f"{key}: {file}: {error}") from error
 
 
 def _read(key: str, file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{key}: cannot read {file}: {error.strerror}", key=key) from error
+        raise ConfigError(f"{key}: cannot read {file}: {error.strerror}") from error

@@ -53,13 +53,13 @@ def read_keys(file: Path) -> TokenKeys:
     try:
         lines = [line.strip() for line in file.read_bytes().splitlines()]
     except OSError as error:
-        raise ConfigError(f"{KEY}: {file}: {error.strerror}", key=KEY) from error
+        raise ConfigError(f"{KEY}: {file}: {error.strerror}") from error
     keys = [line for line in lines if line and not line.startswith(b"#")]
     if not 0 < len(keys) <= _KEYS:
-        raise ConfigError(f"{KEY}: {file}: {len(keys)} keys; there must be 1 to {_KEYS}, one a line", key=KEY)
+        raise ConfigError(f"{KEY}: {file}: {len(keys)} keys; there must be 1 to {_KEYS}, one a line")
     if any(len(key) < LEAST_LETTERS for key in keys):
         text = f"{KEY}: {file}: a key has less than {LEAST_LETTERS} letters; make one with openssl rand -base64 32"
-        raise ConfigError(text, key=KEY)
+        raise ConfigError(text)
     return TokenKeys(keys)
 
 

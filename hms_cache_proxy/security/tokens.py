@@ -117,14 +117,14 @@ def encode_number(value: int) -> bytes:
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
     if at >= len(data):
-        raise WireError("a delegation token that is cut off", offset=at)
+        raise WireError("a delegation token that is cut off")
     first, at = data[at] - _BYTE if data[at] >= _SIGN else data[at], at + 1
     if first >= _POSITIVE:
         return first, at
     negative = first < _NEGATIVE
     size = (_NEGATIVE if negative else _POSITIVE) - first
     if at + size > len(data):
-        raise WireError("a delegation token that is cut off", offset=at)
+        raise WireError("a delegation token that is cut off")
     value = int.from_bytes(data[at : at + size], "big")
     return ~value if negative else value, at + size
 
@@ -132,7 +132,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 def _part(data: bytes, at: int) -> tuple[bytes, int]:
     size, at = _number(data, at)
     if not 0 <= size <= len(data) - at:
-        raise WireError("a delegation token that is cut off", offset=at)
+        raise WireError("a delegation token that is cut off")
     return data[at : at + size], at + size
 
 

@@ -33,14 +33,14 @@ def read_groups(file: str) -> UserGroups:
     try:
         lines = Path(file).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{KEY}: {file}: {error}", key=KEY) from error
+        raise ConfigError(f"{KEY}: {file}: {error}") from error
     members: dict[str, frozenset[str]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         parts = line.split(":")
         if len(parts) != _FIELDS or not parts[0].strip():
-            raise ConfigError(f"{KEY}: {file}, line {number}: must be GROUP:PASSWORD:NUMBER:USER,USER", key=KEY)
+            raise ConfigError(f"{KEY}: {file}, line {number}: must be GROUP:PASSWORD:NUMBER:USER,USER")
         users = (user.strip() for user in parts[3].split(","))
         group = parts[0].strip()
         members[group] = members.get(group, frozenset()) | frozenset(filter(None, users))

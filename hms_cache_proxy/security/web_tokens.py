@@ -72,10 +72,10 @@ def parse_keys(text: bytes, source: str) -> tuple[SigningKey, ...]:
         given = json.loads(text)["keys"]
         found = [_key(one) for one in given if one.get("use", "sig") == "sig" and one.get("kty") != "oct"]
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
-        raise ConfigError(f"http_transport.jwks: {source}: {error}", key="http_transport.jwks") from error
+        raise ConfigError(f"http_transport.jwks: {source}: {error}") from error
     if not found:
         why = "there is no public key for signatures in it"
-        raise ConfigError(f"http_transport.jwks: {source}: {why}", key="http_transport.jwks")
+        raise ConfigError(f"http_transport.jwks: {source}: {why}")
     return tuple(found)
 
 
@@ -85,7 +85,7 @@ def read_keys(file: str) -> tuple[SigningKey, ...]:
         text = Path(file).read_bytes()
     except OSError as error:
         why = f"http_transport.jwks: cannot read {file}: {error.strerror}"
-        raise ConfigError(why, key="http_transport.jwks") from error
+        raise ConfigError(why) from error
     return parse_keys(text, file)
 
 

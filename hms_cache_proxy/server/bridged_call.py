@@ -57,7 +57,7 @@ class BridgedCall:
         assert answer is not NEED_MORE
         at = answer.body
         if data[at : at + 3] != _RESPONSE or data[at + 4 : at + 6] != _FIRST_FIELD:
-            raise WireError(f"a reply to {answer.name!r} that is no response", offset=at)
+            raise WireError(f"a reply to {answer.name!r} that is no response")
         head = message_header(self._header.name, MessageType.REPLY, self._header.seqid)
         return head + data[at + 3 : at + 4] + b"\0\0" + data[at + 6 :]
 

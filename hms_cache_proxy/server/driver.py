@@ -1,8 +1,8 @@
 """The asyncio side of client connections: executes the commands of connection.py.
 
 Job: transports, tasks, the clock, log lines and metrics. It decides nothing, except on the hot path: a chunk that the
-dispatcher recognizes is answered without the connection's logic. This is one of the two places that catch Exception: a
-bug ends only the connection in which it occurs, with a traceback and a counter.
+dispatcher recognizes is answered without the connection's logic. A bug ends only the connection in which it occurs: its
+exception is caught here, logged with a traceback, and counted.
 Owner: the worker's event loop; nothing here is called from another thread.
 """
 

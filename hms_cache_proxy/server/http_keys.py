@@ -88,7 +88,7 @@ async def _read(url: str) -> bytes:
                 break
         if answer.status != HTTPStatus.OK or len(text) > SET_BYTES:
             why = f"http_transport.jwks: {url}: status {answer.status}, {len(text)} bytes"
-            raise ConfigError(why, key="http_transport.jwks")
+            raise ConfigError(why)
     return text
 
 

@@ -78,7 +78,7 @@ class PassedLogins:
             hub.leave_place(endpoint, client)
             metastore.abort()
             limit = f"upstream_options.max_connections = {hub.allowed.upstream_connections}"
-            raise UpstreamError(f"all connections are taken ({limit})", uri=endpoint.uri)
+            raise UpstreamError(f"all connections are taken ({limit})")
         try:
             await _negotiate(stream, metastore, login)
             metastore.check_open()

@@ -76,11 +76,7 @@ class Spool:
     def write(self, data: bytes) -> None:
         """Append. Raises LimitError if the message gets too long."""
         if self.size + len(data) > self._limit:
-            raise LimitError(
-                f"a message of more than {self._limit} bytes",
-                limit=self._limit_name,
-                size=self.size + len(data),
-            )
+            raise LimitError(f"a message of more than {self._limit} bytes", limit=self._limit_name)
         self.size += len(data)
         self._memory = None
         if not self._stored and self.size <= self._memory_bytes and self._in_memory.grow(len(data)):
@@ -90,9 +86,7 @@ class Spool:
             self._keep(data)
             return
         if not self._in_file.grow(self.size - self._in_file.size):
-            raise LimitError(
-                "no room for a spooled message: limits.spool_bytes is used up", limit="spool_bytes", size=self.size
-            )
+            raise LimitError("no room for a spooled message: limits.spool_bytes is used up", limit="spool_bytes")
         self._store(data)
 
     def _add(self, data: bytes) -> None:
@@ -137,7 +131,7 @@ class Spool:
         """Keep in memory what the disk has no room for."""
         if not self._in_memory.grow(len(data)):
             why = f"{self._refused}, and limits.memory_bytes is used up"
-            raise LimitError(f"no room for a spooled message: {why}", limit="spool_bytes", size=self.size)
+            raise LimitError(f"no room for a spooled message: {why}", limit="spool_bytes")
         self._add(data)
 
     def read(self, size: int = SLICE_BYTES) -> bytes:

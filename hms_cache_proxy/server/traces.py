@@ -124,11 +124,11 @@ def check(config: Config) -> None:
         from hms_cache_proxy.server.spans import SpanMaker
     except ImportError as error:
         text = f"{_KEY}: traces need more packages: pip install 'hms-cache-proxy[otel]'"
-        raise ConfigError(text, key=_KEY) from error
+        raise ConfigError(text) from error
     try:
         SpanMaker(0, show_users=False).close(CLOSE_S)
     except ValueError as error:
-        raise ConfigError(f"{_KEY}: a variable OTEL_... has a wrong value: {error}", key=_KEY) from error
+        raise ConfigError(f"{_KEY}: a variable OTEL_... has a wrong value: {error}") from error
 
 
 def _on(config: Config) -> bool:

@@ -120,9 +120,9 @@ class Delegation:
         try:
             return parse_token((await _call(streams, uri, "get_delegation_token", **given)).decode())
         except Declared as error:
-            raise UserRefused(f"acting for {user}: {error}", uri=uri) from error
+            raise UserRefused(f"acting for {user}: {error}") from error
         except (AttributeError, UnicodeDecodeError, WireError) as error:
-            raise UpstreamError(f"acting for {user}: not a token", uri=uri) from error
+            raise UpstreamError(f"acting for {user}: not a token") from error
 
     async def _cancel(self, streams: MetastoreStreams, uri: str, user: str, old: Token) -> None:
         """So that the metastore need not keep it for days."""

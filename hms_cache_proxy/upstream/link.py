@@ -136,12 +136,10 @@ async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float, caller
     """A new connection for calls of this user. Raises NoAnswer or LateLogin after the time limit, UserRefused if the
     proxy cannot act for the user there, UpstreamError for any other failure."""
     if endpoint.users is not None and caller.user is None:
-        raise UserRefused("nobody to act for: the client has not logged in", uri=endpoint.uri)
-    _, link = await _in_time(
-        endpoint, timeout_s, partial(sasl_client.connect, endpoint, lambda: UpstreamLink(owner), caller)
-    )
+        raise UserRefused("nobody to act for: the client has not logged in")
+    _, link = await _in_time(timeout_s, partial(sasl_client.connect, endpoint, lambda: UpstreamLink(owner), caller))
     if link.lost:
-        raise UpstreamError("the metastore closed the connection at once", uri=endpoint.uri)
+        raise UpstreamError("the metastore closed the connection at once")
     return link
 
 
@@ -153,16 +151,14 @@ async def first_reached(
     problem_of_last = endpoints.problems or "no metastore is configured"
     for endpoint in endpoints.candidates():
         try:
-            return endpoint, await _in_time(endpoint, timeout_s, partial(begin, endpoint))
+            return endpoint, await _in_time(timeout_s, partial(begin, endpoint))
         except UpstreamError as error:
             endpoints.unopened(endpoint, str(error), why_unopened(error))
             problem_of_last = f"{endpoint.uri}: {error}"
     raise UpstreamError(problem_of_last)
 
 
-async def _in_time(
-    endpoint: Endpoint, timeout_s: float, begin: Callable[[Callable[[], None]], Awaitable[Connected]]
-) -> Connected:
+async def _in_time(timeout_s: float, begin: Callable[[Callable[[], None]], Awaitable[Connected]]) -> Connected:
     """The result of `begin`, which calls its argument as soon as a connection is accepted. Raises as `connect` does."""
     reached = asyncio.Event()
     try:
@@ -170,7 +166,7 @@ async def _in_time(
             return await begin(reached.set)
     except TimeoutError as error:
         if reached.is_set():
-            raise LateLogin(f"no login within {timeout_s:g} s", uri=endpoint.uri) from error
-        raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
+            raise LateLogin(f"no login within {timeout_s:g} s") from error
+        raise NoAnswer(f"no connection within {timeout_s:g} s") from error
     except OSError as error:
-        raise UpstreamError(problem(error), uri=endpoint.uri) from error
+        raise UpstreamError(problem(error)) from error

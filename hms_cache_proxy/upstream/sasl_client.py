@@ -61,7 +61,7 @@ async def connect(
             return await _logged_in(endpoint, make, partial(endpoint.logins.login, endpoint.host), reached)
         return await _logged_in_as(endpoint, endpoint.users, make, user, reached)
     except WireError as error:
-        raise UpstreamError(str(error), uri=endpoint.uri) from error
+        raise UpstreamError(str(error)) from error
 
 
 async def _logged_in_as(
@@ -79,7 +79,7 @@ async def _logged_in_as(
                 raise
             users.forget(endpoint, user, token)
             if last:
-                raise UserRefused(f"acting for {user}: {error}", uri=endpoint.uri) from error
+                raise UserRefused(f"acting for {user}: {error}") from error
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -155,7 +155,7 @@ async def _over_http(
         host = endpoint.authority
         head = names.own_head(host) if caller is None else names.users_head(host, *caller)
     except LoginFailed as error:
-        raise UserRefused(str(error), uri=endpoint.uri) from error
+        raise UserRefused(str(error)) from error
     protocol = make()
     _, stream = await _carried(endpoint, lambda: HttpStream(head, protocol), reached)
     return stream, protocol

@@ -233,11 +233,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         if held <= AT_ONCE_BYTES:
             self._memory.close()
         elif held > self._memory.size and not self._memory.grow(held - self._memory.size):
-            raise LimitError(
-                f"{held} bytes of a frame, and limits.memory_bytes is used up",
-                limit="memory_bytes",
-                size=held,
-            )
+            raise LimitError(f"{held} bytes of a frame, and limits.memory_bytes is used up", limit="memory_bytes")
 
     def _unwrap_more(self) -> None:
         self._more_due = False

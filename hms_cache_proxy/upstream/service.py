@@ -47,8 +47,8 @@ class UnknownMethod(UpstreamError):
 class Declared(UpstreamError):
     """The metastore answered with a declared exception, which is `struct`."""
 
-    def __init__(self, message: str, *, uri: str, method: str, struct: Any) -> None:
-        super().__init__(message, uri=uri, method=method, sent=True)
+    def __init__(self, message: str, *, struct: Any) -> None:
+        super().__init__(message, sent=True)
         self.struct = struct
 
 
@@ -78,7 +78,7 @@ class ServiceConnection:
         data, body = self._answer(method, arguments)
         if data[body + 1 : body + 3] != b"\0\0" or not data[body]:
             success_in(self.uri, method, data, body)
-            raise UpstreamError(f"{self.uri}: {method}: an answer without a result", uri=self.uri, sent=True)
+            raise UpstreamError(f"{self.uri}: {method}: an answer without a result", sent=True)
         return data, body + 3
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class ServiceConnection:
                     continue
                 why = problem(error) if isinstance(error, ssl.SSLError) else error
                 reason = "the request timed out" if isinstance(error, TimeoutError) else why
-                raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
+                raise UpstreamError(f"{self.uri}: {method}: {reason}") from error
 
     def _connect(self) -> ThriftSocket:
         connection, (host, _) = socket.create_connection(self._where, self._timeout_s), self._where
@@ -165,7 +165,7 @@ def result_in(uri: str, method: str, header: Header, data: bytes) -> int:
         error = _understood(uri, method, partial(parse_exception, data, header.body))
         text = (error.message or b"").decode("utf-8", "replace")
         kind = UnknownMethod if error.type == ApplicationError.UNKNOWN_METHOD else UpstreamError
-        raise kind(f"{uri}: {method}: {text}", uri=uri, method=method, sent=True)
+        raise kind(f"{uri}: {method}: {text}", sent=True)
     return header.body
 
 
@@ -175,7 +175,7 @@ def success_in(uri: str, method: str, data: bytes, body: int) -> Any:
     for field in facts.METHODS[method].result:
         value = getattr(result, field.name, None)
         if field.id != 0 and value is not None:
-            raise Declared(f"{uri}: {method}: {field.type}: {_text(value)}", uri=uri, method=method, struct=value)
+            raise Declared(f"{uri}: {method}: {field.type}: {_text(value)}", struct=value)
     return getattr(result, "success", None)
 
 
@@ -183,7 +183,7 @@ def _understood(uri: str, method: str, decode: Callable[[], Decoded]) -> Decoded
     try:
         return decode()
     except WireError as error:
-        raise UpstreamError(f"{uri}: {method}: {error}", uri=uri, method=method, sent=True) from error
+        raise UpstreamError(f"{uri}: {method}: {error}", sent=True) from error
 
 
 def _text(value: Any) -> str:

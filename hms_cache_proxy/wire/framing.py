@@ -116,7 +116,7 @@ def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits =
         return NEED_MORE
     size: int = _LENGTH.unpack_from(buf, offset)[0]
     if not 0 <= size <= limits.message_bytes:
-        raise LimitError(f"a frame of {size} bytes", limit="max_message_bytes", size=size, offset=offset)
+        raise LimitError(f"a frame of {size} bytes", limit="max_message_bytes")
     return Frame(offset + _LENGTH.size, offset + _LENGTH.size + size)
 
 

@@ -95,15 +95,15 @@ def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits 
             return Header(*known, _I32.unpack_from(buf, at)[0], at + 4)
     if have < _FIXED:
         if have > 0 and not _VERSION.startswith(bytes(buf[offset : offset + 2])):
-            raise WireError("not a strict binary message", offset=offset)
+            raise WireError("not a strict binary message")
         return NEED_MORE
     first, second, _, kind, length = _HEAD.unpack_from(buf, offset)
     if first != 0x80 or second != 0x01:
-        raise WireError("not a strict binary message", offset=offset)
+        raise WireError("not a strict binary message")
     if kind not in _TYPES:
-        raise WireError(f"unknown message type {kind}", offset=offset)
+        raise WireError(f"unknown message type {kind}")
     if not 0 <= length <= limits.method_bytes:
-        raise LimitError(f"a method name of {length} bytes", limit="method_bytes", size=length, offset=offset)
+        raise LimitError(f"a method name of {length} bytes", limit="method_bytes")
     name_end = offset + _FIXED + length
     body = name_end + 4
     if len(buf) < body:

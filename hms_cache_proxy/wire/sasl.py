@@ -55,12 +55,12 @@ class Message(NamedTuple):
 def parse_message(buf: bytes | bytearray, offset: int = 0, limit: int = MESSAGE_BYTES) -> Message | NeedMore:
     """The message at `offset`. WireError for an unknown status, LimitError for a payload over `limit` bytes."""
     if offset < len(buf) and not Status.START <= buf[offset] <= Status.COMPLETE:
-        raise WireError(f"{buf[offset]} is not a status of SASL", offset=offset)
+        raise WireError(f"{buf[offset]} is not a status of SASL")
     if len(buf) - offset < _HEADER.size:
         return NEED_MORE
     status, size = _HEADER.unpack_from(buf, offset)
     if size > limit:
-        raise LimitError(f"a SASL message of {size} bytes", limit="sasl_message", size=size, offset=offset)
+        raise LimitError(f"a SASL message of {size} bytes", limit="sasl_message")
     start = offset + _HEADER.size
     if len(buf) - start < size:
         return NEED_MORE
@@ -104,7 +104,7 @@ class Negotiation:
         """Bytes from the client. LimitError if it sends more than one message can have while it is to wait."""
         self._buffer += data
         if len(self._buffer) > 2 * (_HEADER.size + self._limit):
-            raise LimitError("too many bytes in a SASL negotiation", limit="sasl_message", size=len(self._buffer))
+            raise LimitError(f"{len(self._buffer)} bytes in a SASL negotiation", limit="sasl_message")
 
     def next(self) -> bytes | NeedMore:
         """The client's next response. WireError if a message is out of order, or the client gives up."""

@@ -64,12 +64,12 @@ def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: MessageLimits 
 
 def _check_message(size: int, limits: MessageLimits) -> None:
     if size > limits.message_bytes:
-        raise LimitError(f"a message of {size} bytes or more", limit="max_message_bytes", size=size)
+        raise LimitError(f"a message of {size} bytes or more", limit="max_message_bytes")
 
 
 def _check_string(size: int, limits: MessageLimits) -> None:
     if size > limits.string_bytes:
-        raise LimitError(f"a string of {size} bytes", limit="max_string_bytes", size=size)
+        raise LimitError(f"a string of {size} bytes", limit="max_string_bytes")
 
 
 class _Feed:

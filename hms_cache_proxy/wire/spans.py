@@ -115,7 +115,7 @@ class _Walker:
             ttype, count = _LIST.unpack_from(self._buf, at)
         except PackerError as cause:
             raise self._truncated(at) from cause
-        self._check_count(at, count)
+        self._check_count(count)
         return ttype, count
 
     def end_of_value(self, at: int, ttype: int, depth: int) -> int:
@@ -128,14 +128,14 @@ class _Walker:
         elif ttype == TType.STRUCT:
             return self._end_of_struct(at)
         elif depth >= NESTING_DEPTH:
-            raise LimitError(f"nested deeper than {NESTING_DEPTH}", offset=at, limit="nesting_depth")
+            raise LimitError(f"nested deeper than {NESTING_DEPTH}", limit="nesting_depth")
         elif ttype in (TType.LIST, TType.SET):
             element, count = self.list_header(at)
             end = self._end_of_many(at + _LIST.size, (element,), count, depth + 1)
         elif ttype == TType.MAP:
             end = self._end_of_map(at, depth + 1)
         else:
-            raise WireError(f"malformed: wire type {ttype}", offset=at)
+            raise WireError(f"malformed: wire type {ttype}")
         if end > len(self._buf):
             raise self._truncated(at)
         return end
@@ -145,7 +145,7 @@ class _Walker:
             length: int = _LENGTH.unpack_from(self._buf, at)[0]
         except PackerError as cause:
             raise self._truncated(at) from cause
-        self._check_count(at, length)
+        self._check_count(length)
         return at + _LENGTH.size + length
 
     def _end_of_struct(self, at: int) -> int:
@@ -163,7 +163,7 @@ class _Walker:
             key, value, count = _MAP.unpack_from(self._buf, at)
         except PackerError as cause:
             raise self._truncated(at) from cause
-        self._check_count(at, count)
+        self._check_count(count)
         return self._end_of_many(at + _MAP.size, (key, value), count, depth)
 
     def _end_of_many(self, at: int, ttypes: tuple[int, ...], count: int, depth: int) -> int:
@@ -175,12 +175,12 @@ class _Walker:
                 at = self.end_of_value(at, ttype, depth)
         return at
 
-    def _check_count(self, at: int, count: int) -> None:
+    def _check_count(self, count: int) -> None:
         if not 0 <= count <= len(self._buf):
-            raise WireError(f"a length or count of {count} in {len(self._buf)} bytes", offset=at)
+            raise WireError(f"a length or count of {count} in {len(self._buf)} bytes")
 
     def _truncated(self, at: int) -> WireError:
-        return WireError(f"truncated: the value at {at} does not end within {len(self._buf)} bytes", offset=at)
+        return WireError(f"truncated: the value at {at} does not end within {len(self._buf)} bytes")
 
 
 class _Marks:

@@ -215,7 +215,7 @@ def reader(buf: bytes | bytearray | memoryview, offset: int) -> io.BytesIO:
     The check is necessary: fastbinary 0.25 crashes the process if the position of a buffer is beyond its end.
     """
     if not 0 <= offset <= len(buf):
-        raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes", offset=offset)
+        raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes")
     buffer = io.BytesIO(buf)
     buffer.seek(offset)
     return buffer
@@ -233,10 +233,10 @@ CODEC_ERRORS = (EOFError, TypeError, ValueError, OverflowError, TProtocolExcepti
 def wire_error(cause: BaseException, *, offset: int, size: int) -> WireError:
     """The WireError for one of CODEC_ERRORS, from a struct at `offset` in a buffer of `size` bytes."""
     if isinstance(cause, EOFError):
-        return WireError(f"truncated: the struct at {offset} does not end within {size} bytes", offset=offset)
+        return WireError(f"truncated: the struct at {offset} does not end within {size} bytes")
     if isinstance(cause, TProtocolException):
-        return LimitError(f"nested deeper than {NESTING_DEPTH}", offset=offset, limit="nesting_depth")
-    return WireError(f"malformed: {cause}", offset=offset)
+        return LimitError(f"nested deeper than {NESTING_DEPTH}", limit="nesting_depth")
+    return WireError(f"malformed: {cause}")
 
 
 def decode(cls: type[S], buf: bytes | bytearray | memoryview, offset: int = 0) -> tuple[S, int]:

@@ -57,7 +57,7 @@ class _Pieces:
 def decode(cls: type[S], buf: bytes, offset: int, most: int) -> Generator[None, None, S]:
     """Like spec.decode, in steps; returns the struct. LimitError if a list or map has more than `most` elements."""
     if not 0 <= offset <= len(buf):
-        raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes", offset=offset)
+        raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes")
     codec = greenlet(_Pieces(buf, offset).run)
     try:
         value = codec.switch(cls, min(most, len(buf) - offset))
@@ -65,7 +65,7 @@ def decode(cls: type[S], buf: bytes, offset: int, most: int) -> Generator[None, 
             yield
             value = codec.switch()
     except OverflowError as cause:
-        raise LimitError(f"a length or count: {cause}", limit="elements", offset=offset) from cause
+        raise LimitError(f"a length or count: {cause}", limit="elements") from cause
     except CODEC_ERRORS as cause:
         raise wire_error(cause, offset=offset, size=len(buf)) from cause
     found: S = value

@@ -83,7 +83,6 @@ def test_wrong_settings_get_one_line_that_names_the_key(
     message = str(caught.value)
     assert words in message
     assert "\n" not in message and "secret" not in message
-    assert caught.value.key == key
     assert key is None or key in message
     if text and not env and not cli:
         assert message.startswith(str(file)) or key in ("max_staleness_ms", "admin.token", "http")

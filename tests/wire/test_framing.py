@@ -82,7 +82,7 @@ def test_frames() -> None:
 
 @pytest.mark.parametrize("size", [101, 2**31 - 1, -1])
 def test_frames_are_bounded(size: int) -> None:
-    with pytest.raises(LimitError) as caught:
+    with pytest.raises(LimitError, match=f"a frame of {size} bytes") as caught:
         parse_frame(size.to_bytes(4, "big", signed=True), 0, MessageLimits(message_bytes=100))
-    assert (caught.value.limit, caught.value.size) == ("max_message_bytes", size)
+    assert caught.value.limit == "max_message_bytes"
     assert parse_frame(frame_header(100), 0, MessageLimits(message_bytes=100)) == Frame(4, 104)

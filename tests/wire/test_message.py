@@ -55,10 +55,9 @@ def test_a_wrong_beginning_is_refused_at_once(data: bytes) -> None:
 @pytest.mark.parametrize("length", [257, 2**31 - 1, -1, -(2**31)])
 def test_names_are_bounded(length: int) -> None:
     head = b"\x80\x01\0\x01" + length.to_bytes(4, "big", signed=True)
-    with pytest.raises(LimitError) as caught:
+    with pytest.raises(LimitError, match=f"a method name of {length} bytes") as caught:
         message.parse_header(head)
     assert caught.value.limit == "method_bytes"
-    assert caught.value.size == length
 
 
 def test_a_name_of_the_limit_is_accepted() -> None:

@@ -18,7 +18,7 @@ from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire.message import Header
 
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, RequestView
+from .looking import OneStepConversation, RequestView
 from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
 from .tables import partition_keys
 from .whole import Whole
@@ -29,7 +29,7 @@ FILLED_AT_ONCE: Final = 1000
 _SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
 
 
-class ListConversation(Conversation):
+class ListConversation(OneStepConversation):
     """One list of partitions."""
 
     def __init__(self, look: RequestView, header: Header, table: TableKey, arguments: bytes) -> None:

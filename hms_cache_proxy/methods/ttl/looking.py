@@ -6,6 +6,7 @@ not know: methods. Owner: one per request, on the worker's loop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic_ns
@@ -256,44 +257,51 @@ class EntryBatch(Protocol):
         ...
 
 
-class Conversation(Protocol):
+class Conversation(ABC):
     """How one request is answered from objects: first from the cache alone, then with questions. A class without
     questions sends the client's own request."""
 
     look: RequestView
     kind: EntryKind
 
-    def wanted(self) -> Wanted:
-        """What the cache has. For requests that take one step."""
-        raise AssertionError("this is looked up in steps")
-
+    @abstractmethod
     def looked_up(self) -> Steps[Wanted | None]:
-        """The same in steps; None: the request cannot be answered from objects, as its arguments show."""
-        return self.wanted()
-        yield
+        """What the cache has, in steps; None: the request cannot be answered from objects, as its arguments show."""
+
+    @abstractmethod
+    def learn(self, reply: bytes) -> None:
+        """Take the reply to the client's own request and publish what it contains."""
 
     def ask(self) -> Ask | None:
-        """The question for what is missing; None for the client's own request. After `wanted` or `looked_up`."""
+        """The question for what is missing; None for the client's own request. After `looked_up`."""
         return None
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """Take a reply (None if it was too long). Returns the next question, the result struct, or None: send the
-        client's own request after all."""
+        client's own request after all. Called only where `ask` returns a question."""
         raise AssertionError("no question was asked")
-
-    def learn(self, reply: bytes) -> None:
-        """Take the reply to the client's own request and publish what it contains."""
-        ...
 
     def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
         """What is due for a refresh and is reloaded by itself: at most one entry, because it shares this view. By
-        default the client's own request. After `wanted`."""
+        default the client's own request. After `looked_up`."""
         for key in tuple(self.look.due)[:1]:
             yield key, Ask(header, message, HOLD_BYTES), self.learn
 
     def batch(self) -> EntryBatch | None:
-        """What is due for a refresh and can be reloaded together with entries of other requests. After `wanted`."""
+        """What is due for a refresh and can be reloaded together with entries of other requests. After `looked_up`."""
         return None
+
+
+class OneStepConversation(Conversation):
+    """One whose entries are looked up in one step."""
+
+    @abstractmethod
+    def wanted(self) -> Wanted:
+        """What the cache has."""
+
+    def looked_up(self) -> Steps[Wanted | None]:
+        return self.wanted()
+        yield
 
 
 def pieces(items: Sequence[_Item], size: int = AT_ONCE) -> Iterator[Sequence[_Item]]:

@@ -35,6 +35,7 @@ from .looking import (
     Conversation,
     DueEntry,
     KnownKeys,
+    OneStepConversation,
     RequestView,
     Steps,
     Wanted,
@@ -363,7 +364,7 @@ def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> 
     return PartitionsByNames(look, header, table, args, request.names)
 
 
-class OnePartition(Conversation):
+class OnePartition(OneStepConversation):
     """get_partition_by_name, and get_partition if the table's partition keys are known."""
 
     def __init__(self, look: RequestView, header: Header, table: TableKey, name: bytes, arguments: bytes) -> None:

@@ -20,7 +20,7 @@ from .. import projections
 from ..readers.base import success_struct, wrapped_struct
 from ..reply_contents import kept_part, returned_at
 from . import contents
-from .looking import Conversation, RequestView, says_only
+from .looking import OneStepConversation, RequestView, says_only
 from .whole import Whole
 
 _KEYS = ("success.partitionKeys.name",)
@@ -28,7 +28,7 @@ PLAIN = ("dbName", "tblName", "catName", "engine")
 """Fields of a GetTableRequest that only name the table."""
 
 
-class OneTable(Conversation):
+class OneTable(OneStepConversation):
     """get_table, and get_table_req if it sets nothing but names."""
 
     def __init__(self, look: RequestView, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:

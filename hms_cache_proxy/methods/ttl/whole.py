@@ -10,10 +10,10 @@ from hms_cache_proxy.cache.ttl import EntryKind, NewEntry
 
 from ..reply_contents import kept_part
 from . import contents
-from .looking import Conversation, RequestView
+from .looking import OneStepConversation, RequestView
 
 
-class Whole(Conversation):
+class Whole(OneStepConversation):
     """One request and its whole reply. The key is the arguments as they were sent."""
 
     def __init__(self, look: RequestView, method: str, arguments: bytes, kind: EntryKind) -> None:
