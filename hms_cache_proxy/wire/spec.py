@@ -28,6 +28,7 @@ from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire.facts import CONSTANTS as CONSTANTS  # "as": callers find the facts here too
 from hms_cache_proxy.wire.facts import ENUMS
 from hms_cache_proxy.wire.facts import METHODS as METHODS
+from hms_cache_proxy.wire.facts import ONEWAY as ONEWAY
 from hms_cache_proxy.wire.facts import STRUCTS as STRUCTS
 from hms_cache_proxy.wire.facts import VERSIONS as VERSIONS
 from hms_cache_proxy.wire.facts import FieldFact as FieldFact
