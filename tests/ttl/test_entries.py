@@ -11,8 +11,7 @@ from hms_cache_proxy.methods.decision import Forward, Serve
 from hms_cache_proxy.methods.ttl.partitions import ASKED_AT_ONCE
 from hms_cache_proxy.wire import spec
 from tests.methods.world import struct
-from tests.ttl.bench import Bench, call, opened, reply
-from tests.ttl.local import answering
+from tests.ttl.bench import Bench, opened, reply
 
 
 def kept(bench: Bench, method: str, success: object, **arguments: object) -> bool:
@@ -70,25 +69,3 @@ def test_a_filter_that_selects_too_many_partitions_is_answered_by_its_own_reply(
         assert forward.pending.answered(names) is None, "the metastore is asked the request itself"
         forward.pending.reply_done(bench.session, reply("get_partitions_by_filter", [partition(1)]), monotonic_ns())
         assert isinstance(bench.asked(bench.session, "get_partitions_by_filter", **asked), Serve)
-
-
-def test_a_request_without_an_engine_is_not_one_with_an_empty_one(tmp_path: Path) -> None:
-    """Without one, the metastore takes its default."""
-    with answering(tmp_path) as bench:
-        bench.catalog.table(b"t")
-        bench.catalog.add(b"t", [b"a"])
-        numbers = struct("StringColumnStatsData", maxColLen=1, avgColLen=1.0, numNulls=0, numDVs=1)
-        data = struct("ColumnStatisticsData", stringStats=numbers)
-        column = struct("ColumnStatisticsObj", colName=b"c0", colType=b"string", statsData=data)
-        of = struct("ColumnStatisticsDesc", isTblLevel=False, dbName=b"d", tableName=b"t", partName=b"p=a")
-        written = struct("ColumnStatistics", statsDesc=of, statsObj=[column])
-        bench.catalog.call("update_partition_column_statistics", stats_obj=written)
-        replies = []
-        for given in ({"engine": b""}, {}, {"engine": b"hive"}):
-            of_a = {"dbName": b"d", "tblName": b"t", "colNames": [b"c0"], "partNames": [b"p=a"], **given}
-            message = call("get_partitions_statistics_req", request=struct("PartitionsStatsRequest", **of_a))[1]
-            first, second = bench.ask(message), bench.ask(message)
-            assert (first.by, second.by) == ("miss", "hit")
-            assert second.reply == bench.catalog.reply(message)
-            replies.append(second.reply)
-        assert replies[0] != replies[1] == replies[2]

@@ -42,8 +42,7 @@ class StatisticsOfPartitions(Conversation):
         self._names: list[bytes] = list(dict.fromkeys(request.partNames))
         self._table = table
         columns = b"\0".join(request.colNames)
-        engine = b"" if request.engine is None else b"=" + request.engine  # without one, the metastore has a default
-        self._of = (*table, columns, engine)
+        self._of = (*table, columns, request.engine or b"")
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
         self._due: list[bytes] = []
