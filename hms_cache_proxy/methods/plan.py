@@ -168,15 +168,14 @@ class Plan:
     def targets_of_beginning(self, message: bytes, offset: int) -> tuple[bytes, ...]:
         """The targets of arguments of which only the beginning is there.
 
-        Of a list of partitions the first element counts, because a metastore takes those of one table only. A rule
-        that names nothing so far, or whose list may be about several tables, may name anything in the rest, so the
-        result is then everything.
+        Of a list the first element counts, because a metastore takes partitions of one table only. A rule that names
+        nothing so far may name anything in the rest, so the result is then everything.
         """
         if not self.method.rules:
             return ()
         row = decode_beginning(self._cls, message, offset)
         for rule in self.method.rules:
-            if shapes.of_several_tables(rule) or not any(True for _ in rule.targets(row)):
+            if not any(True for _ in rule.targets(row)):
                 return EVERYTHING
         return tuple(dict.fromkeys(map(target.whole, self._named(row))))
 

@@ -6,9 +6,9 @@ hold relayed calls back while their user or address has too many. Must not know:
 What is a change: a write of the method table, a method that is not in it, a lock that is not shared, and of the
 transactions those that Hive's readers do not need (_OF_READERS). What a call is about: the targets of its row, and for
 some methods _MORE. `refuse_writes` also refuses a change that may be about any database: an unknown method, arguments
-that cannot be read, or of which only a part is read. It does not refuse a change of something that is in no database,
-such as a role. A read that names no database is not refused. A message's type does not matter: a metastore does what a
-known method does whatever the type, and answers; it answers such a message of an unknown method too.
+that cannot be read. It does not refuse a change of something that is in no database, such as a role. A read that names
+no database is not refused. A message's type does not matter: a metastore does what a known method does whatever the
+type, and answers; it answers such a message of an unknown method too.
 
 Limits: a place for each relayed read or write, from its decision until its outcome is known. A CallPlace returns itself
 when it is garbage collected, so a call that ends in any way returns it. A call without a place waits, and is decided
@@ -35,7 +35,7 @@ from hms_cache_proxy.wire.message import Header
 from . import effects, projections, shapes
 from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
 from .large import decided
-from .plan import MOST_TARGETS, Plan, may_write, plan
+from .plan import Plan, may_write, plan
 from .refusal import refusal
 from .table import OTHER_LABEL, MethodKind
 
@@ -223,9 +223,7 @@ class ProtectedDecider:
         setting = f"protection.refuse_{'writes' if changes else 'reads'}"
         for name in _databases(found, header, message, complete):
             if name is None and changes:
-                large = found is not None and not _is_small(message, complete)
-                why = "it is too large to tell what it changes" if large else "it does not say what it changes"
-                return _refuse(found, header, REFUSED, f"{why}, and {setting} is set")
+                return _refuse(found, header, REFUSED, f"it does not say what it changes, and {setting} is set")
             if name is not None and databases.match(name):
                 shown = name.decode("utf-8", "replace")
                 return _refuse(found, header, REFUSED, f"{setting} has the database {shown}")
@@ -299,13 +297,8 @@ def _databases(found: Plan | None, header: Header, message: bytes, complete: boo
     for one in named:
         if one[:1] in _IN_DATABASE:
             yield one[1:].split(target.SEPARATOR)[1]
-        elif one in (target.ALL, target.UNKNOWN) or (one == target.WIDE_RIGHTS and not _is_small(message, complete)):
+        elif one in (target.ALL, target.UNKNOWN):
             yield None
-
-
-def _is_small(message: bytes, complete: bool) -> bool:
-    """Is it read whole, and are its objects told apart, whatever it names? Each takes some of its bytes."""
-    return complete and len(message) <= MOST_TARGETS
 
 
 def _refuse(found: Plan | None, header: Header, reason: str, why: str) -> Serve:

@@ -257,7 +257,6 @@ class _Each:
     many: Path
     rule: Rule
     if_true: Path | None
-    several_tables: bool
 
     def paths(self) -> Sequence[Path]:
         return [*(f"{self.many}.{path}" for path in self.rule.paths()), *([self.if_true] if self.if_true else [])]
@@ -294,11 +293,6 @@ class _Constrained:
                 named = names.write_database(get(element, self.database), catalog)
                 if named is not None and table is not None:
                     yield target.table(*named, table)
-
-
-def of_several_tables(rule: Rule) -> bool:
-    """May the elements of the rule's list be about different tables?"""
-    return isinstance(rule, _Constrained) or (isinstance(rule, _Each) and rule.several_tables)
 
 
 def in_parts(rule: Rule, row: Any) -> Iterator[list[bytes]]:
@@ -445,10 +439,9 @@ def databases(pattern: Path | None = None) -> Rule:
     return _Databases(pattern)
 
 
-def each(many: Path, rule: Rule, *, if_true: Path | None = None, several_tables: bool = False) -> Rule:
-    """A rule for every element of a list; with `if_true`, only if this field is true. `several_tables`: a metastore
-    takes a list whose elements are about different tables."""
-    return _Each(many, rule, if_true, several_tables)
+def each(many: Path, rule: Rule, *, if_true: Path | None = None) -> Rule:
+    """A rule for every element of a list; with `if_true`, only if this field is true."""
+    return _Each(many, rule, if_true)
 
 
 @dataclass(frozen=True, slots=True)

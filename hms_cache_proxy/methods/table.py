@@ -98,7 +98,7 @@ def _some(kind: MethodKind, names: str) -> list[Method]:
 
 
 def _constraint(name: str, rows: str) -> Method:
-    return _write(name, s.each(rows, s.table("table_db", "table_name", "catName"), several_tables=True))
+    return _write(name, s.each(rows, s.table("table_db", "table_name", "catName")))
 
 
 def _granted(bag: str) -> s.Rule:
@@ -107,8 +107,8 @@ def _granted(bag: str) -> s.Rule:
 
 def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
     return (
-        s.each(rows, s.table("pktable_db", "pktable_name", "catName"), several_tables=True),
-        s.each(rows, s.table("fktable_db", "fktable_name", "catName"), several_tables=True),
+        s.each(rows, s.table("pktable_db", "pktable_name", "catName")),
+        s.each(rows, s.table("fktable_db", "fktable_name", "catName")),
     )
 
 
@@ -375,7 +375,7 @@ _ROWS: list[Method] = [
     _write("alter_function", s.functions()),
     _write("drop_function", s.functions()),
     # Locks
-    Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename"), several_tables=True),)),
+    Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
     *_some(MethodKind.LOCK, "check_lock unlock"),
     # Transactions: their readers bring write id lists; a commit can change more than transactional tables
     Method("commit_txn", MethodKind.TRANSACTION, _COMMIT),

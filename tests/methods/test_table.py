@@ -155,29 +155,6 @@ def test_many_privileges() -> None:
     assert set(found) == {t.ROLES, t.WIDE_RIGHTS}
 
 
-@pytest.mark.parametrize(
-    ("method", "field", "element"),
-    [
-        ("lock", "component", struct("LockComponent", dbname=b"d", tablename=b"t")),
-        ("add_primary_key", "primaryKeyCols", struct("SQLPrimaryKey", table_db=b"d", table_name=b"t")),
-        (
-            "add_foreign_key",
-            "foreignKeyCols",
-            struct("SQLForeignKey", pktable_db=b"d", pktable_name=b"t", fktable_db=b"d", fktable_name=b"t"),
-        ),
-    ],
-)
-def test_a_list_about_several_tables(method: str, field: str, element: spec.Struct) -> None:
-    """Of a request of which only the beginning is there, the rest may be about any."""
-    args = spec.args(method)
-    (row,) = spec.METHODS[method].args
-    given = struct(row.type, **{field: [element] * 10})
-    message = spec.encode(args(**{row.name: given}))
-    found = Plan(METHODS[method])
-    assert t.table(HIVE, b"d", b"t") in found.targets(message, 0)
-    assert found.targets_of_beginning(message[:-20], 0) == (t.ALL,)
-
-
 @pytest.mark.parametrize(("method", "arguments", "expected"), list(cases()))
 def test_targets(method: str, arguments: dict[str, object], expected: set[bytes]) -> None:
     assert targets_of(method, **arguments) == expected
