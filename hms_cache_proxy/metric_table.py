@@ -103,7 +103,7 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "Files of `certificate`, `upstream_ca`, `keytab`, `token_keys`, `groups`, `passwords` or `jwks` that were"
         " loaded again, because they had changed or at SIGHUP, and reads of `jwks` at a URL: loaded, or failed (the old"
-        " ones stay). `settings`: those that were changed at SIGHUP.",
+        " ones stay). `settings`: those that were changed at SIGHUP, or could not be read then.",
     ),
     Metric(
         "hms_proxy_limits_broken_total",

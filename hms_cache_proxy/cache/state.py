@@ -73,6 +73,7 @@ class Slot:
     EXPIRED_NS = 34  # fences of workers that had died by then are among those of unknown outcome
     LOOKING_NS = 35  # when the last step began, done or not (consistency/looks.py)
     RELOADS = 36  # supervisor: how often it was told to reload files (SIGHUP)
+    SETTINGS_REFUSED = 46  # supervisor: how often it could not read or keep the settings then
     GIVEN_UNTIL_NS = 37  # peers: until then (CLOCK_BOOTTIME) some other proxy may have a lease of this one
     PEERS_SETTLED = 38  # peers: 1 if writes may leave once the other proxies have acknowledged them
     PEERS_STARTED_NS = 39  # supervisor: when it started (CLOCK_BOOTTIME); 0: this proxy has no peers

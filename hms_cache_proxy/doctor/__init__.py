@@ -1,7 +1,8 @@
 """`hms-cache-proxy doctor`: checks everything that `serve` needs, and says how to fix what is wrong.
 
-Job: collect the findings of metastores.py, database.py, security.py, peers.py and machine.py, and print them. The
-checks use the proxy's own code for connecting, reading and judging. They change nothing. Owner: the command's process.
+Job: collect the findings of metastores.py, database.py, bootstrap.py, security.py, peers.py and machine.py, and print
+them. The checks use the proxy's own code for connecting, reading and judging. They change nothing. Owner: the command's
+process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.doctor.bootstrap import look_at_bootstrap
 from hms_cache_proxy.doctor.database import look_at_database
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.doctor.machine import look_at_machine
@@ -56,7 +58,8 @@ def diagnose(config: Config) -> Diagnosis:
     answers = ask_metastores(config)
     database, uuid, script = look_at_database(config)
     metastores = judge_metastores(config, answers, uuid)
-    return Diagnosis((*metastores, *database, *security, *look_at_peers(config), *look_at_machine(config)), script)
+    rest = (*look_at_bootstrap(config), *security, *look_at_peers(config), *look_at_machine(config))
+    return Diagnosis((*metastores, *database, *rest), script)
 
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:

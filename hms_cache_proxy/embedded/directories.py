@@ -111,6 +111,16 @@ def empty(call: Call, locations: Sequence[str], owner: str, named: TenantTest, *
         call.after_commit(partial(call.warehouse.empty, path, purge=purge))
 
 
+def copy(call: Call, source: str, target: str) -> bool:
+    """Copy a directory to a place where nothing is; the copy is removed if the call fails. False if there is none to
+    copy. MetaException."""
+    if not call.warehouse.exists(source):
+        return False
+    call.undo(partial(call.warehouse.remove, target, purge=True))
+    call.warehouse.copy(source, target)
+    return True
+
+
 def move(call: Call, source: str, target: str, owner: str, named: TenantTest) -> bool:
     """Move a directory now, and back if the call fails. False if it is protected or does not exist. MetaException."""
     paths = paths_of(call, [source])

@@ -21,6 +21,7 @@ from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.embedded.call import PARTITION_LIMIT, TRANSFORMER_CLASS
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
+from hms_cache_proxy.embedded.housekeeping import EVENTS_S, keep_house
 from hms_cache_proxy.embedded.server import ThriftServer
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
@@ -94,8 +95,13 @@ def _serve(config: Config, listener: socket.socket) -> bool:
         warehouse=warehouse.managed,
         external=warehouse.external,
     )
+    stopped = threading.Event()
+    keeper = threading.Thread(target=keep_house, args=(database, stopped), name="housekeeping", daemon=True)
+    keeper.start()
     server.serve()
     stopper.join()
+    stopped.set()
+    keeper.join()
     database.close()
     log.info("metastore stopped", in_time=in_time)
     return in_time
@@ -115,7 +121,7 @@ def told(config: Config, warehouse: Warehouse) -> dict[str, str]:
         PARTITION_LIMIT: str(config.metastore.partition_limit),
         "metastore.try.direct.sql": "true",
         TRANSFORMER_CLASS: TRANSFORMER if config.metastore.transformer else " ",
-        "metastore.event.db.listener.timetolive": "86400s",
+        "metastore.event.db.listener.timetolive": f"{EVENTS_S}s",
         "metastore.event.message.factory": MESSAGES,
         "metastore.thrift.uris": config.listen.uri,
         "metastore.dml.events": "true",

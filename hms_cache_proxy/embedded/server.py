@@ -25,9 +25,9 @@ from hms_cache_proxy.wire import framing, spec
 from hms_cache_proxy.wire.framing import Transport
 from hms_cache_proxy.wire.message import (
     NEED_MORE,
+    ONEWAY,
     ApplicationError,
     Header,
-    MessageType,
     exception_message,
     parse_header,
 )
@@ -197,7 +197,7 @@ class Connection:
         else:
             args = self._decode(None, spec.args(header.name.decode())._typeargs)
             reply = self._service.call(self.session, header.name, method, header.seqid, args)
-        if header.type is not MessageType.ONEWAY:
+        if header.name not in ONEWAY:  # whatever the type of the message, as Hive's servers
             self._socket.sendall(framing.frame_header(len(reply)) + reply if self._framed else reply)
 
     def _header(self) -> Header:

@@ -191,6 +191,15 @@ class Warehouse:
             raise meta(f"Unable to move {source} to {target}: {error.strerror}") from error
         return True
 
+    def copy(self, source: str, target: str) -> None:
+        """Copy a directory that exists. MetaException if it cannot be copied."""
+        old, new = self.local(source), self.local(target)
+        assert old is not None and new is not None, "both are beside each other"
+        try:
+            shutil.copytree(old, new)
+        except OSError as error:
+            raise meta(f"Unable to copy {source} to {target}: {error.strerror or error}") from error
+
     def empty(self, location: str, *, purge: bool = False) -> None:
         """Remove a directory, and make it again with the same permissions (HMSHandler.truncateDataFiles)."""
         path = self.local(location)

@@ -113,7 +113,8 @@ class Bootstrap:
         with self._store.snapshot() as source:
             if self._usable(source):
                 return None
-            place, manifest = self._chosen(source)
+            scope = self._scope.include, self._scope.exclude
+            place, manifest = choose(self._uri, self._store.identity, source, scope, _log_refused)
             start_event = source.event_id
         self._page[Slot.START_EVENT] = self._page[Slot.UPSTREAM_EVENT] = start_event
         filling = _Filling(self._writer, manifest, self._scope, self._alive)
@@ -128,34 +129,46 @@ class Bootstrap:
             return False
         return refusal(source, Position(meta.cursor, meta.fingerprint)) is None
 
-    def _chosen(self, source: Snapshot) -> tuple[Place, Manifest]:
-        """The newest snapshot that may be used here. Those that may not are logged."""
-        why = "there is no snapshot"
-        for place in Place(self._uri).snapshots():
-            try:
-                manifest = place.manifest()
-                if manifest is None:
-                    continue  # being made, or given up
-                self._check(place, manifest, source)
-            except SnapshotError as error:
-                _log.warning("snapshot not used", uri=place.uri, reason=str(error))
-                why = str(error)
-            else:
-                return place, manifest
-        raise SnapshotError(why)
 
-    def _check(self, place: Place, manifest: Manifest, source: Snapshot) -> None:
-        identity: StoreIdentity = self._store.identity
-        why = manifest.differs(identity, self._scope.include, self._scope.exclude)
-        if why is None and source.event_id < manifest.after:
-            why = _REFUSED[ResetReason.WENT_BACK].format(event_id=source.event_id)
-        if why is None:
-            why = refusal(source, Position(manifest.before, manifest.fingerprint))
-        gone = place.gone(manifest) if why is None else None
-        if gone is not None:
-            why = f"it needs files of {gone}, which is not there any more"
-        if why is not None:
-            raise SnapshotError(why)
+Scope = tuple[tuple[str, ...], tuple[str, ...]]
+"""The settings `include` and `exclude`."""
+
+
+def choose(
+    uri: str, identity: StoreIdentity, source: Snapshot, scope: Scope, refused: Callable[[str, str], None]
+) -> tuple[Place, Manifest]:
+    """The newest snapshot at a URI that may be used for this store; `refused`: told the URI of each that may not, and
+    why. SnapshotError if there is none."""
+    why = "there is no snapshot"
+    for place in Place(uri).snapshots():
+        try:
+            manifest = place.manifest()
+            if manifest is None:
+                continue  # being made, or given up
+            _check(place, manifest, identity, source, scope)
+        except SnapshotError as error:
+            why = str(error)
+            refused(place.uri, why)
+        else:
+            return place, manifest
+    raise SnapshotError(why)
+
+
+def _log_refused(uri: str, why: str) -> None:
+    _log.warning("snapshot not used", uri=uri, reason=why)
+
+
+def _check(place: Place, manifest: Manifest, identity: StoreIdentity, source: Snapshot, scope: Scope) -> None:
+    why = manifest.differs(identity, *scope)
+    if why is None and source.event_id < manifest.after:
+        why = _REFUSED[ResetReason.WENT_BACK].format(event_id=source.event_id)
+    if why is None:
+        why = refusal(source, Position(manifest.before, manifest.fingerprint))
+    gone = place.gone(manifest) if why is None else None
+    if gone is not None:
+        why = f"it needs files of {gone}, which is not there any more"
+    if why is not None:
+        raise SnapshotError(why)
 
 
 def refusal(source: Snapshot, position: Position) -> str | None:

@@ -36,14 +36,14 @@ class SettingsReload:
         self._config = config
         self._read = read
 
-    def again(self) -> None:
-        """Read the configuration again."""
+    def again(self) -> bool:
+        """Read the configuration again. False if it is wrong, or cannot be kept; the log says why."""
         try:
             found = self._read()
             ShortNames(found.kerberos.auth_to_local, "", key="kerberos.auth_to_local")
         except ConfigError as error:
             log.error("the settings cannot be read again: the old ones stay in force", error=str(error))
-            return
+            return False
         different = list(_differences(self._config, found))
         changed = [key for key in different if may_change(key)]
         waiting = [key for key in different if key not in changed]
@@ -54,11 +54,12 @@ class SettingsReload:
             fresh.replace(final)
         except OSError as error:  # a full disk: the files that secure connections are read again all the same
             log.error("the changed settings cannot be kept: the old ones stay in force", error=str(error))
-            return
+            return False
         self._config = with_changes(self._config, found)
         log.info("settings read again", changed=changed)
         if waiting:
             log.warning("these settings have changed too, and need a restart", keys=waiting)
+        return True
 
 
 def _differences(old: Config, new: Config) -> Iterator[str]:

@@ -315,8 +315,8 @@ class Supervisor:
     def _reload(self) -> None:
         """The workers look at the state page once a second (server/reloading.py)."""
         log.info("reloading", signal="SIGHUP")
-        if self._settings is not None:
-            self._settings.again()
+        if self._settings is not None and not self._settings.again():
+            self._page[Slot.SETTINGS_REFUSED] += 1
         self._page[Slot.RELOADS] += 1
 
     async def _drain(self, keepers: dict[Child, asyncio.Task[None]]) -> bool:

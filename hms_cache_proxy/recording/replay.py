@@ -26,8 +26,14 @@ from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_l
 from hms_cache_proxy.recording.file import Damage, RecordingFile
 from hms_cache_proxy.recording.format import digest
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.facts import METHODS as FACTS
-from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
+from hms_cache_proxy.wire.message import (
+    ApplicationError,
+    Header,
+    MessageType,
+    exception_message,
+    is_answered,
+    message_header,
+)
 
 SLICE_BYTES: Final = 1 << 20
 NOT_RECORDED, READ_ONLY, OTHER_LIST = "not_recorded", "read_only", "other_list"
@@ -125,8 +131,8 @@ class ReplayDispatcher(BaseDecider):
         """The answer."""
         name = header.name.decode("utf-8", "replace")
         row = METHODS.get(name)
-        if header.type is MessageType.ONEWAY or (row is not None and FACTS[name].oneway):
-            return Forward(name if row is not None else OTHER_LABEL, "relay", "oneway")  # no reply is expected
+        if not is_answered(header):
+            return Forward(name if row is not None else OTHER_LABEL, "relay", "oneway")
         if row is None:
             text = f"Invalid method name: '{name}'"
             return Serve(

@@ -15,9 +15,17 @@ from dataclasses import dataclass, field
 from hms_cache_proxy.budget import Charge
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.server.spool import Spool, SpoolRoom
-from hms_cache_proxy.wire.facts import METHODS
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
-from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
+from hms_cache_proxy.wire.message import (
+    NAMES,
+    NEED_MORE,
+    Header,
+    MessageLimits,
+    MessageType,
+    NeedMore,
+    is_answered,
+    parse_header,
+)
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
@@ -26,8 +34,6 @@ SERVED = (Transport.BINARY, Transport.FRAMED)
 """The transports of plain Thrift."""
 _FROM_CLIENTS = (MessageType.CALL, MessageType.ONEWAY)
 _BAD_FRAME = "a frame does not hold exactly one message"
-_KNOWN = frozenset(name.encode() for name in METHODS)
-_ONEWAY = frozenset(name.encode() for name, method in METHODS.items() if method.oneway)
 
 
 class TransportRefused(WireError):
@@ -59,13 +65,12 @@ class Request:
     @property
     def known(self) -> bool:
         """Does some Hive have this method?"""
-        return self.header.name in _KNOWN
+        return self.header.name in NAMES
 
     @property
     def answered(self) -> bool:
-        """Will there be a reply? For known methods, servers decide by the method, not by the message's type."""
-        name = self.header.name
-        return name not in _ONEWAY if name in _KNOWN else self.header.type is not MessageType.ONEWAY
+        """Will there be a reply?"""
+        return is_answered(self.header)
 
     def close(self) -> None:
         """Free the spool."""

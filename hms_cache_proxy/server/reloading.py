@@ -64,7 +64,7 @@ class Reloading:
         settings: FollowedSettings,
     ) -> None:
         self._page, self._metrics, self._secured, self._settings = page, metrics, secured, settings
-        self._told = page[Slot.RELOADS]
+        self._told, self._refused = page[Slot.RELOADS], page[Slot.SETTINGS_REFUSED]
         self._read_settings()  # again: a signal since the worker's first look is among those
         self._kept: dict[str, Renewable[Any]] = {}
         if secured is not None:
@@ -105,6 +105,10 @@ class Reloading:
     def _read_settings(self) -> None:
         if self._settings.look():
             self._metrics.reloaded("settings", well=True)
+        refused, before = self._page[Slot.SETTINGS_REFUSED], self._refused
+        if refused != before:
+            self._refused = refused
+            self._metrics.reloaded("settings", well=False)
 
     def _tell_expiry(self, now: ServerSide) -> None:
         self._metrics.certificate_expires(now.expires.timestamp())

@@ -7,7 +7,8 @@ names like `snapshot-<time>-<eight hexadecimal digits>`, of which the greatest i
 Invariants:
 - What `read` returns has the size and checksum of the manifest.
 - A file that `write` has written is complete. On an object store it is one object, which appears when it is complete;
-  nothing is renamed there. Elsewhere the file is written under another name and then renamed.
+  nothing is renamed there. Elsewhere the file is written under another name and then renamed. On a local disk it is
+  also there after the machine loses its power: so a manifest there never names files that are not.
 
 All errors of a file system become SnapshotError. Owner: any process; needs pyarrow.
 """
@@ -15,6 +16,7 @@ All errors of a file system become SnapshotError. Owner: any process; needs pyar
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -112,6 +114,9 @@ class Place:
             if self._files.type_name in _OBJECT_STORES:
                 self._patiently(lambda: self._put(path, data))
                 return
+            if self._files.type_name == "local":
+                _write_durably(Path(path), data)
+                return
             parent, _, last = path.rpartition("/")
             self._files.create_dir(parent)
             self._put(f"{parent}/.{last}.new", data)
@@ -188,6 +193,32 @@ class Place:
             yield
         except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
             raise SnapshotError(f"{words.format(self.uri)}: {error}") from error
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    _make_durably(path.parent)
+    fresh = path.with_name(f".{path.name}.new")
+    with fresh.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(path)
+    _sync_directory(path.parent)
+
+
+def _make_durably(directory: Path) -> None:
+    if not directory.is_dir():
+        _make_durably(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync_directory(directory.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def published_us(name: str) -> int | None:

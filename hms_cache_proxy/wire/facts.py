@@ -16,6 +16,8 @@ from hms_cache_proxy.wire import facts_generated as _facts
 VERSIONS: tuple[str, ...] = _facts.VERSIONS
 #: Members of each enumeration, of all versions. No version has given a value a second meaning.
 ENUMS: Mapping[str, Mapping[str, int]] = _facts.ENUMS
+#: The names of the methods whose calls have no reply.
+ONEWAY: frozenset[str] = frozenset(name for name, row in _facts.METHODS.items() if row[0])
 #: The names of all structs, unions and exceptions.
 STRUCTS: tuple[str, ...] = tuple(_facts.STRUCTS)
 

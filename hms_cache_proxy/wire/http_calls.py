@@ -21,7 +21,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.http import HEAD_BYTES, LAST_CHUNK, chunk
 from hms_cache_proxy.wire.http_head import CONTENT_TYPE
-from hms_cache_proxy.wire.message import NEED_MORE, UNLIMITED, MessageType
+from hms_cache_proxy.wire.message import NEED_MORE, UNLIMITED, is_answered
 from hms_cache_proxy.wire.scan import MessageScanner
 
 TOLD_BYTES: Final = 4096  # of the body of an answer that is an error
@@ -78,7 +78,7 @@ class HttpCalls:
             if end is not NEED_MORE:
                 assert scanner.header is not None, "a whole message has a header"
                 sent += b"" if whole else LAST_CHUNK
-                self._replied.append(scanner.header.type is not MessageType.ONEWAY)
+                self._replied.append(is_answered(scanner.header))
                 self._sending = None
         return sent
 

@@ -73,10 +73,12 @@ def message_header(name: bytes, kind: MessageType, seqid: int) -> bytes:
     return _HEAD.pack(0x80, 0x01, 0, kind, len(name)) + name + _I32.pack(seqid)
 
 
+NAMES: Final = frozenset(map(str.encode, facts.METHODS))
+ONEWAY: Final = frozenset(map(str.encode, facts.ONEWAY))
+"""Methods whose calls have no reply."""
+
 _KNOWN: Final = {
-    message_header(name, kind, 0)[:-4]: (name, kind)
-    for name in map(str.encode, facts.METHODS)
-    for kind in (MessageType.CALL, MessageType.REPLY)
+    message_header(name, kind, 0)[:-4]: (name, kind) for name in NAMES for kind in (MessageType.CALL, MessageType.REPLY)
 }
 """Headers without their sequence ids of calls and replies of Hive's methods: most messages begin with one of these."""
 
@@ -109,6 +111,11 @@ def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits 
     if len(buf) < body:
         return NEED_MORE
     return Header(bytes(buf[offset + _FIXED : name_end]), _TYPES[kind], _I32.unpack_from(buf, name_end)[0], body)
+
+
+def is_answered(header: Header) -> bool:
+    """Will there be a reply to this call? Of known methods, servers look at the method, not at the message's type."""
+    return header.name not in ONEWAY if header.name in NAMES else header.type is not MessageType.ONEWAY
 
 
 class ApplicationError(IntEnum):

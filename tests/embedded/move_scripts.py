@@ -316,8 +316,8 @@ def transactional_renames(db: str) -> list[Step]:
         here = struct("StorageDescriptor", **{**sd.__dict__, "location": f"{MANAGED}/{place}"})
         return table(where, new, sd=here, partitionKeys=keys, tableType="MANAGED_TABLE", parameters=acid)
 
-    def rename(name: str, old: str, new: str, **fields: Any) -> Step:
-        after = partition(db, name, [new], sd=descriptor(location=f"{ELSEWHERE}/sent"))
+    def rename(name: str, old: str, new: str, write_id: int | None = None, **fields: Any) -> Step:
+        after = partition(db, name, [new], sd=descriptor(location=f"{ELSEWHERE}/sent"), writeId=write_id)
         values = {"dbName": db, "tableName": name, "partVals": [old], "newPart": after, "catName": "hive"} | fields
         return "rename_partition_req", {"req": struct("RenamePartitionRequest", **values)}
 
@@ -329,7 +329,8 @@ def transactional_renames(db: str) -> list[Step]:
         FILL,
         rename("t", "1", "one"),
         rename("t", "4", "four"),
-        rename("t", "2", "two", environmentContext=context(renamePartitionMakeCopy="true")),
+        rename("t", "2", "two", 2, clonePart=True),
+        rename("t", "3", "three", clonePart=True),
         *told(db, "t"),
         ("alter_table", {"dbname": db, "tbl_name": "t", "new_tbl": given(db, "u", f"{db}.db/t")}),
         *told(db, "u"),

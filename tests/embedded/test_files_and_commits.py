@@ -63,6 +63,8 @@ def changing_calls(db: str) -> list[Step]:
     here = f"{EXTERNAL}/{db}.db"
     fields = {"parameters": TRANSLATED}
     renamed = partition(db, "t", ["2"], sd=descriptor(location=f"{here}/t/p=1"))
+    copied = partition(db, "t", ["2"], sd=renamed.sd, writeId=1)
+    copying = {"dbName": db, "tableName": "t", "partVals": ["1"], "newPart": copied, "clonePart": True}
     exchange = {"source_db": db, "source_table_name": "t", "dest_db": db, "dest_table_name": "d"}
     return [
         made(db, "new", where=f"{ELSEWHERE}/new"),
@@ -72,6 +74,7 @@ def changing_calls(db: str) -> list[Step]:
         truncated(db, "t", None),
         truncated(db, "d", ["p=9"]),
         ("rename_partition", {"db_name": db, "tbl_name": "t", "part_vals": ["1"], "new_part": renamed}),
+        ("rename_partition_req", {"req": struct("RenamePartitionRequest", **copying)}),
         altered(db, "t", "u", f"{here}/t", keys=("p",), fields=fields),
         altered(
             db, "t", "t", f"{ELSEWHERE}/t", keys=("p",), fields=fields, REPL_DATA_LOCATION_CHANGED="true"

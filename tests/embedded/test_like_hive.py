@@ -18,9 +18,10 @@ from tests.embedded.plan_scripts import PLAN_SCRIPTS
 from tests.embedded.registry_scripts import REGISTRY_SCRIPTS
 from tests.embedded.scheduled_scripts import SCHEDULED_SCRIPTS
 from tests.embedded.scripts import SCRIPTS
+from tests.embedded.write_scripts import WRITE_SCRIPTS
 from tests.testbed.metastore import Metastore
 
-LOGGED = SCRIPTS | MORE_SCRIPTS | ACID_SCRIPTS | CONSTRAINT_SCRIPTS
+LOGGED = SCRIPTS | MORE_SCRIPTS | ACID_SCRIPTS | CONSTRAINT_SCRIPTS | WRITE_SCRIPTS
 EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS | SCHEDULED_SCRIPTS  # these leave no events
 
 

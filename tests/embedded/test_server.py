@@ -54,6 +54,15 @@ def test_every_method_that_is_not_served_is_unknown(metastore: Metastore) -> Non
         assert connection.do("getVersion") == b"4.2.0"
 
 
+def test_the_method_decides_whether_there_is_a_reply(metastore: Metastore) -> None:
+    """Not the message's type, as in Hive."""
+    with RawConnection(*metastore.address) as connection:
+        connection.send_bytes(encode_call("shutdown"))
+        assert connection.call(encode_call("getVersion", seqid=4, oneway=True)) == connection.call(
+            encode_call("getVersion", seqid=4)
+        )
+
+
 NO_REQUESTS = [b"GET / HTTP/1.1\r\n\r\n", b"\x80\x01\x00\x01\xff\xff\xff\xff", b"\x16\x03\x01\x02\x00\x01"]
 
 

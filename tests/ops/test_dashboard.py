@@ -154,8 +154,17 @@ FIRING: dict[str, dict[str, str]] = {
 AT_ITS_START = {'hms_proxy_resets_total{reason="log_purged"}': "_x50 1x70"}
 """What makes MetastoreCacheReset fire, too: Prometheus has nothing from before."""
 
+UNDER_ANOTHER_JOB = {
+    'up{job="kubernetes-pods",instance="p"}': "1x30 0x90",
+    'hms_proxy_info{job="kubernetes-pods",instance="p",version="1"}': "1x30 _x90",
+}
+"""What makes MetastoreProxyDown fire, too: a target that Prometheus has found by the pod's annotations."""
+
 HEALTHY = {
     'up{job="hms-cache-proxy",instance="p"}': "1x120",
+    'up{job="kubernetes-pods",instance="p"}': "1x120",
+    'hms_proxy_info{job="kubernetes-pods",instance="p",version="1"}': "1x120",
+    'up{job="kubernetes-pods",instance="something else"}': "0x120",
     'hms_proxy_children{child="worker"}': "2x120",
     f'{CALLS}outcome="hit"}}': "0+90x120",
     f'{CALLS}outcome="miss",reason="fence"}}': "0+1x120",
@@ -190,7 +199,8 @@ def test_each_alert_has_a_case() -> None:
 @pytest.mark.real
 def test_each_alert_can_fire_and_none_does_without_a_reason(tmp_path: Path) -> None:
     tests = [unit_test(HEALTHY, "count(ALERTS)", "100m", None)]
-    for name, series in (*FIRING.items(), ("MetastoreCacheReset", AT_ITS_START)):
+    more = ("MetastoreCacheReset", AT_ITS_START), ("MetastoreProxyDown", UNDER_ANOTHER_JOB)
+    for name, series in (*FIRING.items(), *more):
         query = f'count(ALERTS{{alertname="{name}",alertstate="firing"}})'
         at = ASKED.get(name, "55m" if any(" " in values for values in series.values()) else USUALLY_ASKED)
         tests.append(unit_test(series, query, at, 1))

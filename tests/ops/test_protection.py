@@ -156,6 +156,8 @@ def test_a_wrong_file_and_settings_that_need_a_restart(protected: Protected) -> 
     protected.file.write_text("[protection]\nread_only = 'perhaps'\n")
     protected.proxy.process.send_signal(signal.SIGHUP)
     protected.proxy.wait(said("the settings cannot be read again"), "said")
+    counted = {"what": "settings", "result": "failed"}
+    protected.proxy.wait(lambda: protected.proxy.metric("hms_proxy_reloads_total", **counted) == 1, "counted")
     protected.file.write_text("max_unconfirmed_ms = 12345\n")
     protected.proxy.process.send_signal(signal.SIGHUP)
     protected.proxy.wait(said("need a restart"), "said")

@@ -37,7 +37,7 @@ def test_what_may_change_reaches_the_workers(tmp_path: Path) -> None:
     assert now.tokens == TokensSection(proxy_users=("hive=bob",), administrators=("root",)), "the rest needs a restart"
     assert now.kerberos == KerberosSection(auth_to_local=(RENAMING,)) and now.protection.read_only
     read.append(replace(read[-1], kerberos=KerberosSection(auth_to_local=("RULE:[1:$1",))))
-    supervisor.again()
+    assert not supervisor.again()
     assert not worker.look(), "a rule that is wrong changes nothing"
     later: list[Config] = []
     FollowedSettings(config, later.append)
@@ -53,10 +53,10 @@ def test_a_full_disk_changes_nothing_and_the_next_signal_tries_again(tmp_path: P
     worker = FollowedSettings(config)
     full = tmp_path / "settings.json.new"
     full.mkdir()  # for root, too, nothing can be written there
-    supervisor.again()
+    assert not supervisor.again()
     assert not worker.look()
     full.rmdir()
-    supervisor.again()
+    assert supervisor.again()
     assert worker.look()
 
 
@@ -71,6 +71,28 @@ def test_a_signal_while_a_worker_starts(tmp_path: Path) -> None:
         page[Slot.RELOADS] += 1
         Reloading(page, WorkerMetrics(), None, None, settings).look()
     assert [one.protection.read_only for one in seen] == [True]
+
+
+def test_settings_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    """Once for each signal, by a worker that was there."""
+    config = Config(data_dir=str(tmp_path))
+
+    def refused(metrics: WorkerMetrics) -> float | None:
+        return metrics.registry.get_sample_value("hms_proxy_reloads_total", {"what": "settings", "result": "failed"})
+
+    with StatePage(tmp_path / "state", create=True) as page:
+        first, second = WorkerMetrics(), WorkerMetrics()
+        worker = Reloading(page, first, None, None, FollowedSettings(config))
+        page[Slot.SETTINGS_REFUSED] += 1
+        page[Slot.RELOADS] += 1
+        later = Reloading(page, second, None, None, FollowedSettings(config))
+        for _ in range(2):
+            worker.look()
+            later.look()
+        assert (refused(first), refused(second)) == (1, 0)
+        page[Slot.RELOADS] += 1
+        worker.look()
+        assert refused(first) == 1, "they could be read"
 
 
 def test_rules_of_tokens_change(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.testbed.hive import QUICK_START, TRANSPORT_SETTING
 from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_table, table
 from tests.testbed.processes import wait_until
-from tests.testbed.raw import decode_reply, encode_call
+from tests.testbed.raw import RawConnection, decode_reply, encode_call
 
 JARS = ("pac4j-core-*.jar", "nimbus-jose-jwt-*.jar")  # which Hive 4.2's own lists leave out
 LONG = "y" * 1_000_000
@@ -71,6 +71,12 @@ def test_users_by_a_header(bed: Bed, flavours: tuple[str, str], tmp_path: Path) 
                     return proxy.told_requests().get(("get_table", "hit", ""), 0) > 0
 
                 assert wait_until(is_hit), [key for key in proxy.requests() if key[0] == "get_table"]
+            with RawConnection(*proxy.address) as raw:  # a method that returns something does so, whatever the type
+                raw.call(encode_call("set_ugi", "alice", []))
+                raw.send_bytes(encode_call("shutdown"))
+                replies = [raw.call(encode_call("get_role_names", seqid=3, oneway=oneway)) for oneway in (True, False)]
+                assert replies[0] == replies[1], replies
+                assert "admin" in decode_reply(replies[0])[2].success
             assert proxy.metric("hms_proxy_internal_errors_total") == 0
         finally:
             proxy.close()

@@ -106,6 +106,13 @@ def test_a_call_without_a_reply() -> None:
     assert made.receive(whole(b"", b"HTTP/1.1 200 OK\r\n") + whole(REPLY)) == [REPLY]
 
 
+def test_the_method_decides_whether_there_is_a_reply() -> None:
+    """Not the message's type, as in a metastore."""
+    made = HttpCalls(lambda: HEAD)
+    made.send(encode_call("shutdown") + encode_call("get_config_value", "a", "b", seqid=7, oneway=True))
+    assert made.receive(whole(b"", b"HTTP/1.1 200 OK\r\n") + whole(REPLY)) == [REPLY]
+
+
 @pytest.mark.parametrize(
     "status, refused",
     [

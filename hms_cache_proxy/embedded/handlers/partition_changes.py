@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -19,11 +19,8 @@ from hms_cache_proxy.embedded.failures import (
     meta,
 )
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import owns_data
-from hms_cache_proxy.embedded.handlers.table_moves import describe, is_translated
-from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as rows
-from hms_cache_proxy.embedded.rows import statistics, transactions
+from hms_cache_proxy.embedded.rows import statistics
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
 from hms_cache_proxy.embedded.stats_accurate import remove_columns, stale_columns
@@ -275,15 +272,23 @@ def _append(
 
 def alter_partition(call: Call, args: Struct) -> None:
     """Change a partition, found by its values."""
-    _alter_one(call, args.db_name, args.tbl_name, args.new_part, {})
+    alter_one(call, args.db_name, args.tbl_name, args.new_part, {})
 
 
 def alter_partition_with_environment_context(call: Call, args: Struct) -> None:
     """The same with properties."""
-    _alter_one(call, args.db_name, args.tbl_name, args.new_part, quick_stats.context(args.environment_context))
+    alter_one(call, args.db_name, args.tbl_name, args.new_part, quick_stats.context(args.environment_context))
 
 
-def _alter_one(call: Call, database: str, table: str, after: Struct | None, properties: dict[str, str]) -> None:
+def alter_one(
+    call: Call,
+    database: str,
+    table: str,
+    after: Struct | None,
+    properties: dict[str, str],
+    valid: str | None = None,
+) -> None:
+    """Change a partition, found by its values."""
     if after is None:
         raise internal("there is no partition")
     catalog, database_name = names.both(database, after.catName)
@@ -292,7 +297,7 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         raise invalid_operation(
             "alter is not possible: Unable to alter partition because table or database does not exist."
         )
-    _must_stay(row, after)
+    must_stay(row, after)
     try:
         part = reading.one(call, row, after.values or [])
     except Failure as failure:
@@ -301,13 +306,16 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         raise invalid_operation(f"alter is not possible: {failure.message}") from failure
     if after.sd is not None and after.sd.location:
         after.sd.location = path_text(after.sd.location)  # alter_partitions stores locations as sent
-    write_id = -1 if after.writeId is None else after.writeId
     _change(call, row, part, after, properties)
-    acid.check_partition_statistics(row.table, part.partition, after, acid.AcidWrite(write_id))
-    events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
+    put_one(call, row, part, after, write_of(after, valid))
 
 
-def _must_stay(row: table_rows.StoredTable, after: Struct) -> None:
+def write_of(after: Struct, valid: str | None) -> acid.AcidWrite:
+    """The write with which a partition is changed."""
+    return acid.AcidWrite(-1 if after.writeId is None else after.writeId, valid)
+
+
+def must_stay(row: table_rows.StoredTable, after: Struct) -> None:
     """MetaException for a partition that names another table."""
     if (names.fold(after.dbName), names.fold(after.tableName)) != (row.table.dbName, row.table.tableName):
         raise meta("partition does not exist.")
@@ -321,11 +329,35 @@ def _change(
     after.catName = after.catName or row.table.catName
     quick_stats.stamp(after, call.now, zero_is_none=True)
     quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, properties)
-    _forget_stale_columns(call, part, after)
+    forget_stale_columns(call, part, after)
+
+
+def put_one(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, write: acid.AcidWrite) -> None:
+    """Store a single changed partition, and log it as the client gave it. (ObjectStore.alterPartition)"""
+    acid.check_partition_statistics(row.table, part.partition, after, write)
+    events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write.write_id)
+    if not _written(row, part, after, write):
+        after.writeId = part.write_id
     rows.update_partition(call, row, part, after)
 
 
-def _forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
+def put(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, write: acid.AcidWrite) -> None:
+    """Store one of several changed partitions; `after` is then as stored. (MetaStoreDirectSql.alterPartitions)"""
+    if not _written(row, part, after, write) and part.write_id:
+        after.writeId = part.write_id
+    rows.update_partition(call, row, part, after)
+
+
+def _written(row: table_rows.StoredTable, part: rows.Part, after: Struct, write: acid.AcidWrite) -> bool:
+    """Does a partition of a transactional table get the write id? Only from a writer who says which it sees. If that is
+    not all of those before, the statistics are not accurate."""
+    if write.valid is None or write.write_id < 1 or not table_rows.is_transactional(row.table.parameters):
+        return False
+    acid.keep_accurate(part.partition, after.parameters, write)
+    return True
+
+
+def forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
     """Delete statistics of columns that are gone or have another type (updateOrGetPartitionColumnStats)."""
     stale = stale_columns(part.partition.sd.cols, after.sd.cols) if part.partition.sd is not None else []
     if stale:
@@ -349,7 +381,7 @@ def alter_partitions_req(call: Call, args: Struct) -> Struct:
     request = args.req
     properties = quick_stats.context(request.environmentContext)
     address = names.TableAddress(request.dbName, request.tableName, request.catName)
-    _alter_many(call, address, request.partitions, properties, write_id=request.writeId)
+    _alter_many(call, address, request.partitions, properties, acid.write_of(request))
     return new("AlterPartitionsResponse")
 
 
@@ -358,8 +390,7 @@ def _alter_many(
     address: names.TableAddress,
     changed: Sequence[Struct] | None,
     properties: dict[str, str],
-    *,
-    write_id: int | None = None,
+    write: acid.AcidWrite = acid.NO_WRITE,
 ) -> None:
     if changed is None:
         raise meta(_NO_PARTITIONS)
@@ -369,7 +400,7 @@ def _alter_many(
             "alter is not possible: Unable to alter partitions because table or database does not exist."
         )
     for each in changed:
-        _must_stay(row, each)
+        must_stay(row, each)
         if each.sd is not None and each.sd.cols is not None and not each.sd.cols:
             each.sd.cols = copy(row.table.sd.cols)
     by_name = {names.partition_name(row.table.partitionKeys, each.values or []): each for each in changed}
@@ -382,93 +413,11 @@ def _alter_many(
     if not parts:
         return
     for part in parts:
-        if write_id is not None and write_id > 0:
-            by_name[part.name].writeId = write_id
+        if write.write_id > 0:
+            by_name[part.name].writeId = write.write_id
         _change(call, row, part, by_name[part.name], properties)
+        put(call, row, part, by_name[part.name], write_of(by_name[part.name], write.valid))
     events.alter_partitions(call, row.table, changed, truncated=False)
-
-
-def rename_partition(call: Call, args: Struct) -> None:
-    """Change the values of a partition."""
-    _rename(call, args.db_name, None, args.tbl_name, args.part_vals, args.new_part)
-
-
-def rename_partition_req(call: Call, args: Struct) -> Struct:
-    """The same by request."""
-    request = args.req
-    _rename(call, request.dbName, request.catName, request.tableName, request.partVals, request.newPart)
-    return new("RenamePartitionResponse")
-
-
-def _rename(
-    call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct | None
-) -> None:
-    if after is None:
-        raise internal("there is no partition")
-    if not values:
-        _alter_one(call, database, table, after, {})
-        return
-    found_catalog, database_name = names.both(database, catalog)
-    row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
-    if row is None:
-        raise invalid_operation("Unable to rename partition because table or database does not exist")
-    _must_stay(row, after)
-    try:
-        part = reading.one(call, row, values)
-    except Failure as failure:
-        raise invalid_operation("Unable to rename partition because old partition does not exist") from failure
-    new_name = names.partition_name(row.table.partitionKeys, after.values)
-    if rows.find(call, row, names=[new_name]):
-        listed = ", ".join(after.values)
-        raise invalid_operation(f"Partition already exists:{database_name}.{names.fold(table)}.[{listed}]")
-    if after.sd is None:
-        raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
-    target = _move(call, row, part, after, new_name)
-    after.catName = after.catName or found_catalog
-    quick_stats.stamp(after, call.now, zero_is_none=True)
-    quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, {}, moved=True)
-    after.sd.location = target
-    _forget_stale_columns(call, part, after)
-    rows.update_partition(call, row, part, after)
-    if table_rows.is_transactional(row.table.parameters):
-        transactions.rename_partition(call, (row.table.dbName, row.table.tableName), part.name, new_name)
-    number = -1 if after.writeId is None else after.writeId
-    events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
-
-
-def _move(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, new_name: str) -> str | None:
-    """Move the files of a renamed partition if the metastore chose their location; returns the new location.
-
-    `after` gets the location where the files are now: the old one if they stay, for example because another object is
-    in that directory.
-    """
-    sent, old_location = after.sd.location, part.partition.sd.location
-    after.sd.location = old_location
-    managed = owns_data(row.table) and row.table.tableType == "MANAGED_TABLE"
-    if not (managed or is_translated(row.table)):
-        return None if old_location is None else str(old_location)
-    if None in (sent, old_location):
-        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
-    target = f"{_table_place(call, row)}/{new_name}"
-    there = call.warehouse.exists(old_location)
-    if there and call.warehouse.exists(target):
-        name = f"{row.table.dbName}.{row.table.tableName}"
-        raise invalid_operation(f"New location for this table {name} already exists : {target}")
-    owner = f"partition {part.name} of {describe(row.table)}"
-    moved = directories.move(call, old_location, target, owner, lambda each: each.partition_id == part.partition_id)
-    if moved or not there:
-        after.sd.location = target
-    return target
-
-
-def _table_place(call: Call, row: table_rows.StoredTable) -> str:
-    """The location of a table; if it has none, the default for its name (Warehouse.getPartitionPath)."""
-    if row.table.sd.location is not None:
-        return str(row.table.sd.location)
-    database = database_rows.find_database(call, row.table.catName, row.table.dbName)
-    assert database is not None
-    external = row.table.tableType == "EXTERNAL_TABLE"
-    return transformer.table_path(database[1], row.table.tableName, call.warehouse, external=external)
 
 
 METHODS = writes(
@@ -486,6 +435,4 @@ METHODS = writes(
     alter_partitions=alter_partitions,
     alter_partitions_with_environment_context=alter_partitions_with_environment_context,
     alter_partitions_req=alter_partitions_req,
-    rename_partition=rename_partition,
-    rename_partition_req=rename_partition_req,
 )

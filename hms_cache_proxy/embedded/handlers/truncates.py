@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hms_cache_proxy.embedded import acid, base_files, directories, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.handlers.partition_changes import put
 from hms_cache_proxy.embedded.handlers.table_changes import must_purge
 from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.handlers.tables import found
@@ -84,7 +85,7 @@ def _partitions_emptied(
         after.parameters = {**_emptied(after.parameters), quick_stats.DDL_TIME: str(call.now)}
         if write.write_id > 0:
             after.writeId = write.write_id
-        partition_rows.update_partition(call, row, part, after)
+        put(call, row, part, after, write)
         changed.append(after)
     if changed:
         events.alter_partitions(call, row.table, changed, truncated=True)

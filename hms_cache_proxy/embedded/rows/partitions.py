@@ -26,11 +26,13 @@ from hms_cache_proxy.wire.spec import Struct
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stored partition: its ids, its name and the struct."""
+    """A stored partition: its ids, its name and the struct. `write_id` as stored: 0 until it is changed, then -1 if
+    that had none."""
 
     partition_id: int
     sd_id: int | None
     name: str
+    write_id: int
     partition: Struct
 
 
@@ -116,7 +118,7 @@ def _parts(call: Call, table: Struct, found: Sequence[Any], *, whole: bool) -> l
             catName=table.catName,
             writeId=each.WRITE_ID if (each.WRITE_ID or 0) > 0 else -1,
         )
-        parts.append(Part(each.PART_ID, each.SD_ID, each.PART_NAME, partition))
+        parts.append(Part(each.PART_ID, each.SD_ID, each.PART_NAME, each.WRITE_ID or 0, partition))
     return parts
 
 
@@ -171,9 +173,8 @@ def update_partition(call: Call, row: table_rows.StoredTable, part: Part, after:
         "CREATE_TIME": after.createTime or 0,
         "PART_NAME": naming.partition_name(row.table.partitionKeys, after.values),
         "LAST_ACCESS_TIME": after.lastAccessTime or 0,
+        "WRITE_ID": -1 if after.writeId is None else after.writeId,
     }
-    if table_rows.is_transactional(row.table.parameters) and after.writeId is not None:
-        values["WRITE_ID"] = after.writeId
     call.execute(update(T.PARTITIONS).where(T.PARTITIONS.c.PART_ID == part.partition_id).values(**values))
     if after.values != part.partition.values:
         delete_of(call, T.PARTITION_KEY_VALS.c.PART_ID, [part.partition_id])

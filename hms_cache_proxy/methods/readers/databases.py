@@ -2,10 +2,12 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Order: databases come ordered by name. Owner: the worker's loop.
+Order: databases come ordered by name. A pattern is matched in slices. Owner: the worker's loop.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
@@ -13,8 +15,19 @@ from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import Body, Context, DatabaseName, Decline, no_capabilities, success_strings, success_struct
-from .patterns import read_pattern
+from .base import (
+    Body,
+    Context,
+    DatabaseName,
+    Decline,
+    Unfinished,
+    no_capabilities,
+    started,
+    success_strings,
+    success_struct,
+)
+from .listings import SLICE
+from .patterns import Pattern, read_pattern
 
 
 def get_all_databases(context: Context, args: Struct) -> Body:
@@ -22,7 +35,7 @@ def get_all_databases(context: Context, args: Struct) -> Body:
     return success_strings(_databases(context, names.DEFAULT_CATALOG))
 
 
-def get_databases(context: Context, args: Struct) -> Body:
+def get_databases(context: Context, args: Struct) -> Body | Unfinished:
     """Names that match a pattern. `@catalog#` means all of a catalog (getAllDatabases of clients since 3.0 sends it).
     Without a pattern it is declined, because releases differ."""
     parts = names.split_database(args.pattern)
@@ -37,7 +50,7 @@ def get_databases(context: Context, args: Struct) -> Body:
     pattern = read_pattern(parts[1])
     if pattern is None:
         raise Decline(Reason.PATTERN)
-    return success_strings([name for name in _databases(context, catalog) if pattern.matches(name)])
+    return started(_matching(_databases(context, catalog), pattern))
 
 
 def get_database(context: Context, args: Struct) -> Body:
@@ -60,6 +73,15 @@ def _databases(context: Context, catalog: bytes) -> list[bytes]:
     if found is None:
         raise Decline(Reason.NOT_LOADED)
     return found
+
+
+def _matching(every: list[bytes], pattern: Pattern) -> Generator[None, None, Body]:
+    found: list[bytes] = []
+    for at in range(0, len(every), SLICE):
+        if at:
+            yield
+        found += filter(pattern.matches, every[at : at + SLICE])
+    return success_strings(found)
 
 
 def _database(context: Context, database: DatabaseName) -> Body:
