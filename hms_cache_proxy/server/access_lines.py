@@ -48,7 +48,7 @@ class LoggedCall:
 
 
 class Waiting(NamedTuple):
-    """A call without a line so far. A plain tuple in this order works too, and is faster to make."""
+    """A call without a line so far."""
 
     arrived_ns: int
     took_ns: int
