@@ -25,6 +25,8 @@ from hms_cache_proxy.embedded.schema import VERSION as EMBEDDED_VERSION
 from hms_cache_proxy.methods.table import METHODS, Method, MethodKind
 from hms_cache_proxy.metric_table import TABLE
 from hms_cache_proxy.recording.allowed import ALLOWED
+from hms_cache_proxy.status.other_reasons import OTHERS
+from hms_cache_proxy.status.reasons import MISSES
 from hms_cache_proxy.wire import facts
 
 DIRECTORY = Path(__file__).resolve().parent
@@ -61,6 +63,19 @@ def metrics_table() -> str:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.owner} | {metric.help} |")
     return "\n".join(rows)
+
+
+def reasons_tables() -> str:
+    """One row per reason; the status page links to each."""
+    rows = ["| Reason of a miss | What it means | What can be done |", "|---|---|---|"]
+    rows += [f"| {_linked(one.label)} | {one.means} | {one.remedy} |" for one in MISSES]
+    rows += ["", "| Reason of another outcome | |", "|---|---|", "| (empty) | a hit, or a write |"]
+    rows += [f"| {_linked(one.label)} | {one.means} |" for one in OTHERS]
+    return "\n".join(rows)
+
+
+def _linked(reason: str) -> str:
+    return f'<a id="reason-{reason}"></a>`{reason}`'
 
 
 def methods_table() -> str:
@@ -160,6 +175,7 @@ def mysql_grant_block() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "metrics": metrics_table,
+    "reasons": reasons_tables,
     "methods": methods_table,
     "embedded": embedded_table,
     "compatibility": compatibility_table,

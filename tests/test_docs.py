@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib.util
 import re
@@ -16,9 +17,11 @@ from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.cli.main import commands
 from hms_cache_proxy.config import settings
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.methods.table import METHODS
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.metric_table import TABLE
 from hms_cache_proxy.status import words
+from hms_cache_proxy.status.other_reasons import OTHERS
+from hms_cache_proxy.status.reasons import MISSES
 from tests import figures
 from tests.served_status import keys_of, served
 from tests.written_figures import MAY_STAND, key_of, written_figures
@@ -54,20 +57,32 @@ def test_every_setting() -> None:
         assert setting.description.endswith("."), setting.key
 
 
+def test_every_reason_that_a_decision_names_has_words() -> None:
+    """Those that are written out where a call is decided: positional, or by name."""
+    found = {kind.value for kind in MethodKind}
+    for path in sorted((ROOT / "hms_cache_proxy").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Forward", "Serve"):
+                named = [word.value for word in node.keywords if word.arg == "reason"]
+                at = 2 if ast.unparse(node.func) == "Forward" else 3
+                for value in (*node.args[at : at + 1], *named):
+                    found |= {value.value} if isinstance(value, ast.Constant) else set()
+    assert len(found) > len(MethodKind) and found <= words.REASONS.keys(), found - words.REASONS.keys()
+
+
 def test_every_metric_reason_and_outcome() -> None:
     text = page("docs/metrics.md")
     for metric in TABLE:
         assert f"| `{metric.name}` |" in text
-    for reason in {reason.value for reason in Reason} | words.REASONS.keys() - {""}:
+    assert {one.label for one in MISSES} == set(Reason) and all(one.remedy for one in MISSES)
+    assert len(words.REASONS) == len(MISSES) + len(OTHERS) + 1, "no reason has two texts"
+    for reason in words.REASONS.keys() - {""}:
         assert f'<a id="reason-{reason}"></a>`{reason}`' in text, f"{reason}: the status page links to this place"
-    assert set(re.findall(r'<a id="reason-(\w+)">', text)) <= words.REASONS.keys(), "the status page has words for each"
     sources = "".join(p.read_text("utf-8") for p in (ROOT / "hms_cache_proxy" / "server").glob("*.py"))
     for reason in re.findall(r'"(no_upstream|upstream_\w+)"', sources):
         assert f"`{reason}`" in text, reason
     for mode in ModeReason:
         assert f"| `{mode.label}` |" in text, mode
-    table = text.partition("## Reasons")[2].partition("| Reason of another outcome")[0]
-    assert not re.search(r"\| *\|$", table, re.MULTILINE), "a reason without a word of what can be done"
     for outcome in ("hit", "miss", "relay", "write", "error"):
         assert f"| `{outcome}` |" in text
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.cache.targets import SEPARATOR, Target
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
 
 _HEAD: Final = Struct(">HH")
@@ -43,12 +44,12 @@ class ConstraintsEntry(NamedTuple):
     @property
     def target(self) -> Target:
         """The table's target."""
-        return b"t" + self.owner
+        return targets.table_of_key(self.owner)
 
     @property
     def targets(self) -> tuple[Target, Target]:
         """The table's target, and that of its database, which may be dropped with all of its tables."""
-        return self.target, b"d" + self.owner[: self.owner.rfind(SEPARATOR)]
+        return self.target, targets.database_of_key(self.owner)
 
     def list(self, kind: ConstraintKind) -> ElementList:
         """The constraints of a kind."""

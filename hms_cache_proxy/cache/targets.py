@@ -50,6 +50,20 @@ elsewhere."""
 
 SEPARATOR = b"\0"
 
+TABLE_KIND, DATABASE_KIND, TABLES_KIND, DATABASES_KIND, MEMBERS_KIND, RIGHTS_KIND = b"t", b"d", b"l", b"D", b"m", b"g"
+"""What `kind_of` returns for the targets that `table`, `database`, `tables`, `databases`, `members` and `rights`
+make."""
+
+
+def kind_of(target: Target) -> bytes:
+    """What kind of target it is."""
+    return target[:1]
+
+
+def names_in(target: Target) -> list[bytes]:
+    """The names in a target: catalog, database, table, as far as its kind has them."""
+    return target[1:].split(SEPARATOR)
+
 
 def databases(catalog: bytes) -> Target:
     """The list of databases of a catalog."""
@@ -71,15 +85,34 @@ def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     return b"t%b\0%b\0%b" % (catalog, database_name, name)
 
 
-def only_tables(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+def table_of_key(key: bytes) -> Target:
+    """A table, by the name that the cache has it under: catalog, database and table with a SEPARATOR between them."""
+    return b"t" + key
+
+
+def database_of_key(key: bytes) -> Target:
+    """The database of the table that the cache has under this name."""
+    return b"d" + key[: key.rfind(SEPARATOR)]
+
+
+def only_tables(targets: Iterable[Target]) -> tuple[Target, ...]:
     """Those that are tables."""
-    return tuple(target for target in targets if target[:1] == b"t")
+    return tuple(target for target in targets if kind_of(target) == TABLE_KIND)
 
 
 def table_names(targets: Iterable[Target]) -> Iterator[list[bytes]]:
     """Catalog, database and name of those that are tables; not of one with NUL in a name, which no table has."""
-    parts = (target[1:].split(SEPARATOR) for target in targets if target[:1] == b"t")
-    return (found for found in parts if len(found) == 3)
+    return (found for found in map(names_in, only_tables(targets)) if len(found) == 3)
+
+
+def listed_databases(targets: Iterable[Target]) -> Iterator[list[bytes]]:
+    """Catalog and name of the databases whose lists of tables are among these."""
+    return (names_in(target) for target in targets if kind_of(target) == TABLES_KIND)
+
+
+def listed_catalogs(targets: Iterable[Target]) -> Iterator[bytes]:
+    """The catalogs whose lists of databases are among these."""
+    return (target[1:] for target in targets if kind_of(target) == DATABASES_KIND)
 
 
 def members(catalog: bytes, database_name: bytes) -> Target:
@@ -119,6 +152,11 @@ def is_members(target: Target) -> bool:
 def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     """A request to reload all partitions of a table; nothing depends on it."""
     return b"p%b\0%b\0%b" % (catalog, database_name, name)
+
+
+def partitions_of(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """The `partitions` of the tables among these."""
+    return tuple(b"p" + target[1:] for target in only_tables(targets))
 
 
 def called(catalog: bytes, database_name: bytes, name: bytes, partition_name: bytes) -> Target:

@@ -299,7 +299,7 @@ class _Step:
         below = layout.names_under(self._txn, self._objects, self._prefix(b"n"), name + targets.SEPARATOR)
         for full, _ in below:
             self._drop_table(full)
-            self._touched.add(b"t" + full)
+            self._touched.add(targets.table_of_key(full))
         self._touched.add(targets.tables(*key))
         self._set_complete(targets.tables(*key), False)
 
@@ -351,7 +351,7 @@ class _Step:
 
     def _touch_owner(self, owner: bytes | None) -> None:
         if owner is not None:
-            self._touched.add(b"t" + owner)
+            self._touched.add(targets.table_of_key(owner))
 
     def _owner(self, table_id: int) -> SetOwner:
         """The table that uses a set."""

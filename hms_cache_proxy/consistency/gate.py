@@ -32,51 +32,51 @@ Authorization = Literal["none", "learned", "per_user", "relay"]
 
 
 class Reason(StrEnum):
-    """Why a read went to the metastore; the metric label."""
+    """Why a read went to the metastore; the metric label. status/reasons.py says what each means."""
 
-    STARTING = "starting"  # the cache has not caught up since this start
-    UNCONFIRMED = "unconfirmed"  # the follower has not confirmed it for too long
-    BOUNDED = "bounded"  # ... for longer than max_staleness_ms
-    STRICT = "strict"  # the mode asks for a confirmation after the read arrived
-    PEERS = "peers"  # another proxy has not promised to tell of its writes: a look after the read arrived is needed
-    FENCE = "fence"  # a write is in progress, or its reload is not done
-    UNFENCED = "unfenced"  # a write through this proxy could not be fenced: the disk is full
-    FLOOR = "floor"  # this connection has seen something newer
-    UNSETTLED = "unsettled"  # it changed while the follower read it; the next step reads it again
-    SETMETACONF = "setmetaconf"  # the connection changed the metastore's settings for itself
-    AUTHORIZATION = "authorization"  # the metastore filters or refuses by user
-    VERDICT = "verdict"  # the metastore has not given this user the cache's answer recently
+    STARTING = "starting"
+    UNCONFIRMED = "unconfirmed"
+    BOUNDED = "bounded"
+    STRICT = "strict"
+    PEERS = "peers"
+    FENCE = "fence"
+    UNFENCED = "unfenced"
+    FLOOR = "floor"
+    UNSETTLED = "unsettled"
+    SETMETACONF = "setmetaconf"
+    AUTHORIZATION = "authorization"
+    VERDICT = "verdict"
     NOT_LOADED = "not_loaded"
-    ABSENT = "absent"  # known not to exist, and the metastore must say so itself
-    EXCLUDED = "excluded"  # by include and exclude
-    FULL = "full"  # no room in the cache
-    TRANSACTIONAL = "transactional"  # a transactional table of another catalog than hive: write ids have none
-    NO_WRITE_ID = "no_write_id"  # a transactional table, and the request has no ValidWriteIdList
-    TABLE_ID = "table_id"  # ... and the list has no table id, or that of another table
-    WRITE_ID = "write_id"  # ... and a write was committed between the request's list and the cache's, or is open
-    FOREIGN_KEYS = "foreign_keys"  # a table that refers to others of which the cache does not know the keys
-    REMOTE = "remote"  # a database behind a data connector
+    ABSENT = "absent"
+    EXCLUDED = "excluded"
+    FULL = "full"
+    TRANSACTIONAL = "transactional"
+    NO_WRITE_ID = "no_write_id"
+    TABLE_ID = "table_id"
+    WRITE_ID = "write_id"
+    FOREIGN_KEYS = "foreign_keys"
+    REMOTE = "remote"
     MATERIALIZED_VIEW = "materialized_view"
-    PRIVILEGES = "privileges"  # the table has privileges for each partition
-    COLLATION = "collation"  # an order or equality that depends on a collation that is not bytewise
+    PRIVILEGES = "privileges"
+    COLLATION = "collation"
     FILTER_LIKE = "filter_like"
     FILTER = "filter_unsupported"
-    EXPRESSION_PUSHED = "expression_pushed"  # the metastore has not been seen to push an expression down
-    EXPRESSION_NAMES = "expression_names"  # ... or to evaluate one over the names of partitions
-    NAME = "name"  # a name that is absent or not in ASCII
-    PATTERN = "pattern"  # a pattern, or a value with pattern characters, that releases read differently
-    VARIANT = "variant"  # the form of calls for one partition, which is not known over Thrift
-    SETTINGS = "settings"  # settings of the metastore change its lists of partitions, statistics or expressions
-    SERDE = "serde"  # a serde that the metastore asks for the columns
-    LOCATION = "location"  # the metastore may rewrite the stored location, so its own reply is kept
-    RELEASE = "release"  # a metastore before Hive 4 answers this differently
-    UNLOGGED = "unlogged"  # this metastore changes it without an event
-    CAPABILITIES = "capabilities"  # the answer depends on the client's capabilities
-    ARGUMENTS = "arguments"  # arguments whose answer is not reproduced here
-    CACHE = "cache"  # there is none yet, or it cannot be read
-    STATISTICS = "statistics"  # statistics that are not aggregated here, or that a metastore may refuse to aggregate
-    ORDER = "order"  # a list without a defined order: the metastore's database decides
-    NO_READER = "not_cached"  # a read that is only answered from learned replies, and was not learned yet
+    EXPRESSION_PUSHED = "expression_pushed"
+    EXPRESSION_NAMES = "expression_names"
+    NAME = "name"
+    PATTERN = "pattern"
+    VARIANT = "variant"
+    SETTINGS = "settings"
+    SERDE = "serde"
+    LOCATION = "location"
+    RELEASE = "release"
+    UNLOGGED = "unlogged"
+    CAPABILITIES = "capabilities"
+    ARGUMENTS = "arguments"
+    CACHE = "cache"
+    STATISTICS = "statistics"
+    ORDER = "order"
+    NO_READER = "not_cached"
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,9 +344,18 @@ class Dispatcher:
             except WireError:
                 raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        given = snapshot, found.method.name, self._by_name, call.proof
-        held = self._statistics, self._indexes, self._shared.routes
-        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held, depends)
+        context = Context(
+            snapshot,
+            found.method.name,
+            by_name=self._by_name,
+            proof=call.proof,
+            answers_absent=self._shared.answers_absent,
+            differs=self._page[Slot.DIFFERS],
+            statistics=self._statistics,
+            indexes=self._indexes,
+            routes=self._shared.routes,
+            depends=depends,
+        )
         body = found.reader(context, args)
         if isinstance(body, Unfinished):
             began = snapshot.seq, time.monotonic_ns()

@@ -83,7 +83,7 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
     found = databases(snapshot, depends)
     if found is None or len(found) > MAX_MEMBERS or not all(_followed(snapshot, "", target) for target in found):
         return None
-    for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
+    for catalog, database in targets.listed_databases(depends):
         if not snapshot.all_loaded(catalog, database):
             return None
         found.append(targets.members(catalog, database))
@@ -93,7 +93,7 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
 def databases(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> list[bytes] | None:
     """Targets for the databases of the catalogs whose lists are among these targets; None if a list is not complete."""
     found: list[bytes] = []
-    for catalog in (target[1:] for target in depends if target[:1] == b"D"):
+    for catalog in targets.listed_catalogs(depends):
         names = snapshot.database_list(catalog)
         if names is None:
             return None
@@ -115,15 +115,16 @@ def lasting(method: Method, authorization: Authorization, depends: tuple[bytes, 
 def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
     if not dependency.isascii():
         return False
-    kind, parts = dependency[:1], dependency[1:].split(b"\0")
-    if kind == b"d" and len(parts) == 2:
+    kind, parts = targets.kind_of(dependency), targets.names_in(dependency)
+    if kind == targets.DATABASE_KIND and len(parts) == 2:
         database = snapshot.database(parts[0], parts[1])
         return database is ABSENT or (database is not None and not database.remote)
-    if kind == b"t" and len(parts) == 3:
+    if kind == targets.TABLE_KIND and len(parts) == 3:
         return _table_followed(snapshot, method, parts)
-    if targets.is_members(dependency) and len(parts) == 2:
+    if kind == targets.MEMBERS_KIND and len(parts) == 2:
         return snapshot.all_loaded(parts[0], parts[1])
-    return (kind in (b"D", b"l") or dependency in targets.MARKED) and snapshot.complete(dependency)
+    listing = kind in (targets.DATABASES_KIND, targets.TABLES_KIND)
+    return (listing or dependency in targets.MARKED) and snapshot.complete(dependency)
 
 
 def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -161,8 +162,8 @@ def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable
     for dependency in depends:
         if dependency in targets.MARKED and not snapshot.complete(dependency):
             return Reason.UNLOGGED
-        parts = dependency[1:].split(b"\0")
-        if dependency[:1] == b"t" and len(parts) == 3:
+        parts = targets.names_in(dependency)
+        if targets.kind_of(dependency) == targets.TABLE_KIND and len(parts) == 3:
             entry = snapshot.table(parts[0], parts[1], parts[2])
             if entry is None:
                 continue

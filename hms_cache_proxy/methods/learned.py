@@ -17,7 +17,7 @@ from typing import Final
 from hms_cache_proxy.cache.replies import ReplyEntry, stand, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.cache.targets import ROLES, objects, rights_on
+from hms_cache_proxy.cache.targets import DATABASES_KIND, ROLES, kind_of, objects, rights_on
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import LOOKS, Reason
 from hms_cache_proxy.errors import CacheError
@@ -70,7 +70,7 @@ class LearnedDispatcher(Dispatcher):
     def _listed(self, depends: tuple[bytes, ...]) -> Iterable[bytes]:
         """The databases that a listing is about. What decides whether its user sees one may look at all of it. (Of the
         tables, a target for all is among `depends`.) If the cache cannot be read, it may be about everything."""
-        if not any(target[:1] == b"D" for target in depends):
+        if not any(kind_of(target) == DATABASES_KIND for target in depends):
             return ()
         try:
             with self._reader.snapshot() as snapshot:

@@ -94,8 +94,7 @@ class Plan:
         if not rules:
             return ()
         if not complete:
-            named = self.targets_of_beginning(message, offset)
-            return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
+            return target.partitions_of(self.targets_of_beginning(message, offset))
         understood = self._understood_of(message)
         if understood is not None:
             return understood.silent_in_4 if in_4 else understood.silent

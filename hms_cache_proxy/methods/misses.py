@@ -110,7 +110,15 @@ class Misses:
         if isinstance(shared, Serve | Wait):
             return shared
         read = RelayedRead(
-            *(self._context, depends, (), call.key, versions, method.name, served, shared, reason, by_look),
+            self._context,
+            depends,
+            key=call.key,
+            versions=versions,
+            method=method.name,
+            label=served,
+            flight=shared,
+            reason=reason,
+            by_look=by_look,
             lasting=lasting(method, self._gate.authorization, depends),
         )
         pending = watched(read, call, snapshot)

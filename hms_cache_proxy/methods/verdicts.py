@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 from hms_cache_proxy.cache.replies import UserVerdict, stand
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import boottime_ns
-from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.targets import Target, only_tables
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.peers.requests import PeerRequest
@@ -99,7 +99,7 @@ class Judged(NamedTuple):
 def question(method: str, user: bytes, request: bytes, depends: Iterable[Target], *, parts: bool) -> Question:
     """`request`: its bytes and its user, as the key of a kept reply. `parts`: may hooks tell parts of a table apart?"""
     if method in BY_TABLE or (method in BY_PART and not parts):
-        tables = tuple(target for target in depends if target[:1] == b"t")
+        tables = only_tables(depends)
         if method in NAMES_OTHERS:
             tables = tables[:1]
         if 0 < len(tables) <= MOST_TABLES:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import NamedTuple
 
+from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.methods.method_plan import plan
 from hms_cache_proxy.server.inbox import Request
@@ -48,7 +49,7 @@ class LoggedCall:
 
 
 class Waiting(NamedTuple):
-    """A call without a line so far. A plain tuple in this order works too, and is faster to make."""
+    """A call without a line so far."""
 
     arrived_ns: int
     took_ns: int
@@ -155,12 +156,12 @@ def about(targets: Iterable[bytes]) -> tuple[str | None, int]:
     """The object of these targets, and how many tables are among them."""
     tables: list[list[bytes]] = []
     others: list[list[bytes]] = []
-    for target in targets:
-        kind = target[:1]
-        if kind == b"t":
-            tables.append(target[1:].split(b"\0"))
-        elif kind in (b"d", b"l", b"D"):
-            others.append(target[1:].split(b"\0"))
+    for one in targets:
+        kind = target.kind_of(one)
+        if kind == target.TABLE_KIND:
+            tables.append(target.names_in(one))
+        elif kind in (target.DATABASE_KIND, target.TABLES_KIND, target.DATABASES_KIND):
+            others.append(target.names_in(one))
     if len(tables) == 1:
         return dotted(tables[0]), 1
     deepest = max(map(len, others), default=0)

@@ -46,8 +46,8 @@ class AccessLog(LineLog[Waiting]):
         if len(self._waiting) >= self._most:
             self._overflow += 1
             return
-        call = (arrived_ns, took_ns, len(reply), session.peer, session.identity, message[:HEAD_BYTES], label)
-        self._waiting.append(call)  # type: ignore[arg-type]  # a Waiting, without the 0.3 us of making one
+        head = message[:HEAD_BYTES]
+        self._waiting.append(Waiting(arrived_ns, took_ns, len(reply), session.peer, session.identity, head, label))
 
     def observed(self, session: ClientSession, took_ns: int, observed: Observe) -> None:
         """Any other call, when it is over."""
@@ -63,6 +63,13 @@ def waiting(session: ClientSession, took_ns: int, observed: Observe) -> Waiting:
     """A call that the hot path has not answered, as its line or its span needs it."""
     request = observed.request
     head, complete = head_of(request)
-    what = observed.label, observed.outcome, observed.reason
-    call = LoggedCall(*what, request.header.body, complete, observed.upstream_ns, observed.asked_ns)
+    call = LoggedCall(
+        observed.label,
+        observed.outcome,
+        observed.reason,
+        body=request.header.body,
+        complete=complete,
+        upstream_ns=observed.upstream_ns,
+        asked_ns=observed.asked_ns,
+    )
     return Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)

@@ -17,7 +17,7 @@ from functools import cache
 from time import monotonic_ns, time_ns
 from typing import Final, Literal, NamedTuple
 
-from hms_cache_proxy.cache.targets import ALL, SEPARATOR, UNKNOWN
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.method_plan import plan
 from hms_cache_proxy.methods.protection import REFUSALS
@@ -33,6 +33,13 @@ REMEMBERED_BYTES: Final = 512  # a longer request is read again each time
 REMEMBERED: Final = 10_000
 REFUSED: Final = REFUSALS | {BLOCKED, "no_write_id"}
 """Reasons of errors that are refusals of the proxy; other errors are failures."""
+_OBJECTS: Final = frozenset(
+    {
+        *(targets.TABLE_KIND, targets.DATABASE_KIND, targets.TABLES_KIND, targets.DATABASES_KIND),
+        *(targets.MEMBERS_KIND, targets.RIGHTS_KIND),
+    }
+)
+"""Kinds of targets that name an object."""
 _TYPES: Final = {"list<Partition>": "list", "Partition": "one"}
 
 AuditKind = Literal["login", "login_refused", "request_refused", "connection_refused"]
@@ -142,10 +149,10 @@ def objects_of(method: str, message: bytes, body: int, *, complete: bool) -> lis
         return ["*"]
     names: dict[tuple[bytes, ...], None] = {}
     for target in found.named(message, body, complete=complete):
-        if target in (ALL, UNKNOWN):
+        if target in (targets.ALL, targets.UNKNOWN):
             return ["*"]
-        if target[:1] in (b"t", b"d", b"l", b"D", b"m", b"g"):
-            names[tuple(target[1:].split(SEPARATOR))] = None
+        if targets.kind_of(target) in _OBJECTS:
+            names[tuple(targets.names_in(target))] = None
     above = {name[:length] for name in names for length in range(1, len(name))}
     return [dotted(name) for name in names if name not in above]
 

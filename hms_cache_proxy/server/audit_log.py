@@ -57,10 +57,20 @@ class AuditLog(LineLog[Audited]):
         self, arrived_ns: int, session: ClientSession, message: bytes, *, whole: bool, ended: tuple[bytes, str, str]
     ) -> None:
         head = message[:REQUEST_BYTES]
-        who = session.peer, session.transport, session.known_by, session.identity
-        complete = whole and len(head) == len(message)
         reply, outcome, reason = ended
-        self._add(AuditedCall(arrived_ns, *who, head, complete, reply[:REPLY_BYTES], outcome, reason), len(head))
+        call = AuditedCall(
+            arrived_ns,
+            peer=session.peer,
+            transport=session.transport,
+            known_by=session.known_by,
+            identity=session.identity,
+            message=head,
+            complete=whole and len(head) == len(message),
+            reply=reply[:REPLY_BYTES],
+            outcome=outcome,
+            reason=reason,
+        )
+        self._add(call, len(head))
 
     def event(self, event: AuditKind, peer: str, transport: str, **details: str | int | None) -> None:
         """Something that is not a call."""

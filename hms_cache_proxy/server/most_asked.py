@@ -94,8 +94,17 @@ class MostAsked:
         self._seen += 1
         if len(self._observed) < SAMPLES:
             head, complete = head_of(observed.request)
-            what = observed.label, observed.outcome, observed.upstream_ns
-            self._observed.append(_Sample(*what, head, observed.request.header.body, complete, session.identity))
+            self._observed.append(
+                _Sample(
+                    observed.label,
+                    observed.outcome,
+                    upstream_ns=observed.upstream_ns,
+                    head=head,
+                    body=observed.request.header.body,
+                    complete=complete,
+                    identity=session.identity,
+                )
+            )
 
     async def look(self) -> None:
         """Count the samples of the last second, and write the result when it is time."""

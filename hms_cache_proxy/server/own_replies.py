@@ -74,5 +74,14 @@ class OwnReplies:
         return FINISHED
 
     def _observe(self, serve: Serve, request: Request, began_ns: int) -> None:
-        what = serve.label, serve.outcome, serve.reason, began_ns, self._outbox.size, request
-        self._commands.append(Observe(*what, reply=self._outbox.head))
+        self._commands.append(
+            Observe(
+                serve.label,
+                serve.outcome,
+                serve.reason,
+                began_ns=began_ns,
+                reply_bytes=self._outbox.size,
+                request=request,
+                reply=self._outbox.head,
+            )
+        )

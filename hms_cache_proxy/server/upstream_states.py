@@ -144,5 +144,14 @@ def lacks_method(state: Asking) -> bool:
 def observed(call: RelayedCall, outcome: Outcome, reason: str, outbox: Outbox, heard_ns: int) -> Observe:
     """How the call is counted; `outbox`: of its reply, whose last byte arrived at `heard_ns`."""
     upstream_ns = heard_ns - call.asked_ns if call.asked_ns and outcome != "error" else 0
-    what = call.forward.label, outcome, reason
-    return Observe(*what, call.began_ns, outbox.size, call.request, upstream_ns, outbox.head, call.asked_ns)
+    return Observe(
+        call.forward.label,
+        outcome,
+        reason,
+        began_ns=call.began_ns,
+        reply_bytes=outbox.size,
+        request=call.request,
+        upstream_ns=upstream_ns,
+        reply=outbox.head,
+        asked_ns=call.asked_ns,
+    )
