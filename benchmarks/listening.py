@@ -30,7 +30,7 @@ import uvloop
 from benchmarks import kept
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.server.acceptor import Acceptor
-from hms_cache_proxy.server.shared_state import BEAT_INTERVAL_S, Member
+from hms_cache_proxy.server.worker_states import BEAT_INTERVAL_S, Member
 
 DESIGNS = ("own", "passed", "shared")
 BACKLOG = 1024

@@ -86,8 +86,8 @@ class Slot:
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
 FIRST_UNRECORDED: Final = 256  # first of one slot per worker: writes that it cannot record (consistency/suspension.py)
-FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it accepts no connections yet (server/shared_state.py)
-FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/shared_state.py)
+FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it accepts no connections yet (server/worker_states.py)
+FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/worker_states.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # changes with the layout
 

@@ -45,8 +45,8 @@ class MethodKind(Enum):
 class Method:
     """One row.
 
-    `reads`: READERS (readers/every.py) has it. `learn`: the metastore's reply may be kept. `logs`: a write that always
-    logs an event when it succeeds; if the log does not grow after it, the metastore does not write a log.
+    `reads`: READERS (readers/registry.py) has it. `learn`: the metastore's reply may be kept. `logs`: a write that
+    always logs an event when it succeeds; if the log does not grow after it, the metastore does not write a log.
     """
 
     name: str

@@ -52,7 +52,7 @@ from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.security import check
-from hms_cache_proxy.server.shared_state import SharedState
+from hms_cache_proxy.server.worker_states import WorkerStates
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
 from hms_cache_proxy.status.view import ProxyView, SharedFiles, Stage
@@ -135,7 +135,7 @@ class Supervisor:
         self._fences = self._recover_fences(unfenced) if config.source != "none" else None
         self._ttl = self._new_ttl_cache(unfenced) if config.ttl.enabled else None
         self._recording = recordings.begin(config) if config.record else None
-        self._crew = SharedState(self._page, config.workers)
+        self._crew = WorkerStates(self._page, config.workers)
         self._workers = [self._worker(index) for index in range(config.workers)]
         self._follower = self._new_follower() if config.source != "none" else None
         self._metastore = self._embedded(sockets.metastore) if sockets.metastore is not None else None

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import structlog
 
-from hms_cache_proxy.server.shared_state import Member
+from hms_cache_proxy.server.worker_states import Member
 
 BACKLOG: Final = 1024
 LONGEST_S: Final = 0.1

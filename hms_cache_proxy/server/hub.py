@@ -23,10 +23,10 @@ from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.peers_link import PeersLink
-from hms_cache_proxy.server.shared_state import Member
 from hms_cache_proxy.server.slow_clients import SlowClients
 from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
+from hms_cache_proxy.server.worker_states import Member
 from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces

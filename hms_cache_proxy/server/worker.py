@@ -43,7 +43,6 @@ from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.sasl_service import SaslService
 from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
-from hms_cache_proxy.server.shared_state import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.worker_parts import (
     Opened,
     OpenedCache,
@@ -54,6 +53,7 @@ from hms_cache_proxy.server.worker_parts import (
     hub_of,
     keep_logs,
 )
+from hms_cache_proxy.server.worker_states import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
 

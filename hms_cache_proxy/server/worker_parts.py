@@ -50,10 +50,10 @@ from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.sasl_service import SaslService
-from hms_cache_proxy.server.shared_state import Member
 from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
+from hms_cache_proxy.server.worker_states import Member
 from hms_cache_proxy.upstream.delegation import Delegation
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import MessageLimits

@@ -27,7 +27,7 @@ from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import Mode, SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import FileHeader, RecordingState
-from hms_cache_proxy.server.shared_state import SharedState, heard_since_ns
+from hms_cache_proxy.server.worker_states import WorkerStates, heard_since_ns
 from hms_cache_proxy.status.banner import banner
 from hms_cache_proxy.status.calls import CallTotals, read_totals
 from hms_cache_proxy.status.flush import Flusher
@@ -92,7 +92,7 @@ class ProxyView:
         self._started_s = time.monotonic()
         self.history = History(self._totals, self._unconfirmed_s)
         self.stage = Stage.RUNNING
-        self._crew = SharedState(files.page, sum(child.role == "worker" for child in children))
+        self._crew = WorkerStates(files.page, sum(child.role == "worker" for child in children))
 
     def not_ready(self) -> str | None:
         if self.stage is Stage.DRAINING:

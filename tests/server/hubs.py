@@ -5,7 +5,7 @@ from __future__ import annotations
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.reply import REPLY_LIMITS
-from hms_cache_proxy.server.shared_state import Member
+from hms_cache_proxy.server.worker_states import Member
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench
 from tests.server.scripted import ScriptedMetastore

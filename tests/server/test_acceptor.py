@@ -18,9 +18,9 @@ from structlog.testing import CapturingLogger
 from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, StatePage
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.processes import ports
-from hms_cache_proxy.server import shared_state
+from hms_cache_proxy.server import worker_states
 from hms_cache_proxy.server.acceptor import LONGEST_S, Acceptor
-from hms_cache_proxy.server.shared_state import Member
+from hms_cache_proxy.server.worker_states import Member
 from tests.testbed.processes import SOON_S
 
 
@@ -86,7 +86,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """However busy the machine is, each shows signs of life."""
-    monkeypatch.setattr(shared_state, "SILENT_NS", monotonic_ns() // 2)
+    monkeypatch.setattr(worker_states, "SILENT_NS", monotonic_ns() // 2)
     with StatePage(tmp_path / "state", create=True) as page, ports.shared(Address("127.0.0.1", 0)) as listener:
         yield Bench(page, listener)
 
@@ -136,7 +136,7 @@ def test_nobody_waits_for_one_that_shows_no_life(bench: Bench) -> None:
 def test_nobody_waits_for_one_that_does_not_accept_just_after_a_boot(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_state, "SILENT_NS", monotonic_ns() + 10**12)
+    monkeypatch.setattr(worker_states, "SILENT_NS", monotonic_ns() + 10**12)
     bench.page[FIRST_CONNECTIONS] = 10
     bench.page[FIRST_BEAT + 1] = 0
     assert bench.members[0].excess(0) == 0

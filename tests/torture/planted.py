@@ -73,7 +73,7 @@ ELSEWHERE: Final = (
     Elsewhere("a backlog that kills the follower", "its floods are too small", "tests/follower/test_backlog.py"),
     Elsewhere("loads put off by changes", "nobody writes the wide table", "tests/follower/test_large_loads.py"),
     Elsewhere("a replica that confirms", "its database has no replica", "tests/follower/test_replica.py"),
-    Elsewhere("eviction of what changes", "its caches are not full", "tests/follower/test_room.py"),
+    Elsewhere("eviction of what changes", "its caches are not full", "tests/follower/test_eviction.py"),
     Elsewhere("revokes", "its proxies do not answer by user", "tests/methods/test_dispatch.py"),
     Elsewhere("`eventual` of any age", "its proxies are `session`", "tests/consistency/test_gate.py"),
     Elsewhere("listings taken for slow clients", "its listings take less than a second", "tests/cache/test_streams.py"),

@@ -28,7 +28,7 @@ def heard_since_ns(silent_ns: int) -> int:
     return max(0, monotonic_ns() - silent_ns)
 
 
-class SharedState:
+class WorkerStates:
     """All workers of a proxy."""
 
     __slots__ = ("_beats", "_connections", "_page")
@@ -58,13 +58,13 @@ class SharedState:
 class Member:
     """One worker's part in its crew."""
 
-    __slots__ = ("_crew", "_page", "number")
+    __slots__ = ("_states", "_page", "number")
 
     def __init__(self, page: StatePage, number: int, workers: int) -> None:
         self.number = number
         self._page = page
-        self._crew = SharedState(page, workers)
-        self._crew.forget(number)  # the supervisor may not have done it yet
+        self._states = WorkerStates(page, workers)
+        self._states.forget(number)  # the supervisor may not have done it yet
 
     def beat(self) -> None:
         """Heartbeat: the loop runs, and connections are accepted."""
@@ -80,13 +80,13 @@ class Member:
 
     def total(self) -> int:
         """Connections of all workers."""
-        return sum(self._crew.connections())
+        return sum(self._states.connections())
 
     def excess(self, beginning: int) -> float:
         """How many more connections this worker has than the one with the fewest among the others with a heartbeat, as
         a share of its own. `beginning` of its own are not counted yet. 0 if it has no more."""
-        connections, since_ns = self._crew.connections(), heard_since_ns(SILENT_NS)
+        connections, since_ns = self._states.connections(), heard_since_ns(SILENT_NS)
         own = connections[self.number] = connections[self.number] + beginning
-        told = zip(connections, self._crew.beats(), strict=True)
+        told = zip(connections, self._states.beats(), strict=True)
         fewest = min((number for number, beat in told if beat > since_ns), default=own)
         return (own - fewest) / own if own > fewest else 0.0
