@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -126,6 +127,13 @@ def test_only_some_modules_wait() -> None:
         if not any(name == place or name.startswith(f"{place}.") for place in MAY_WAIT):
             waiting[name] = {imported.split(".")[0] for imported in imports(name, path)} & WAITING
     assert len(waiting) > 100 and not any(waiting.values()), {name: found for name, found in waiting.items() if found}
+
+
+def test_the_documents_name_those_that_may_wait() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
+    sentence = page.partition("Only the packages ")[2].partition("`tests/test_imports.py`")[0]
+    named = {name.removesuffix(".py").replace("/", ".") for name in re.findall("`([^`]+)`", sentence)}
+    assert named == set(MAY_WAIT)
 
 
 def test_every_module_says_what_it_is_for() -> None:
