@@ -117,7 +117,7 @@ class Forward:
 
 @dataclass(slots=True)
 class Wait:
-    """Not yet: the cache can answer after the follower's next step, or after another read's reply; in milliseconds.
+    """Not yet: the cache can answer after the follower's next step, or after another read's reply. All times are in ns.
 
     Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
     without patience. With `look_after_ns`, only a look that began after this moment helps: `seen` does not count, and
