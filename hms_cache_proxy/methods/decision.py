@@ -1,14 +1,14 @@
-"""What a dispatcher decides about one request, and what the server reports back to it.
+"""What a dispatcher decides about one request, and what the server reports back.
 
-Job: the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work` and
-`Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`, which
-all dispatchers implement.
-Must not know: sockets, the loop, the cache.
-Order of calls for one request: the decider's `hot` or `decide`. After a Forward, the server calls its `pending`:
-`leaving` first, and continues when other proxies know what it returns;
-`sending` before the first byte leaves (again if the request is sent again, and before each question that is asked
-instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on; `reply_done`;
-or `failed` instead of the rest. Owner: the worker's event loop; nothing here may wait.
+Job: define the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work`
+and `Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`,
+which all dispatchers implement.
+Must not know: sockets, the loop, the cache. Order of calls for one request: the server calls the decider's `hot` or
+`decide`. After a Forward, it calls these methods of `pending`: `leaving`, after which it waits until other proxies know
+what this returned; `sending` before the first byte leaves (again if the request is sent again, and before each question
+that is asked instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on;
+`reply_done` at its end. If there is no reply, `failed` takes the place of the rest. Owner: the worker's event loop;
+nothing here may wait.
 """
 
 from __future__ import annotations
