@@ -1,10 +1,10 @@
-"""The files in which the processes of the proxy count, as prometheus_client's multiprocess mode writes them.
+"""The files that hold the processes' counts, in the format of prometheus_client's multiprocess mode.
 
 Job: reserve a process's files, read one, add all of them up. Must not know: which metrics there are.
 
-The files are memory-mapped, so their disk space is reserved in advance (`RESERVED`): a store to a page for which a full
-disk has no room kills the process with SIGBUS. A file that is damaged is left out of the sums, and counted, until the
-process that writes it is started again.
+The files are memory-mapped, so their disk space is reserved in advance (`RESERVED`): on a full disk, a store to a page
+without space would kill the process with SIGBUS. A file that is damaged is left out of the sums, and counted, until its
+process is started again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every metric, declared once: for metrics.py, which counts, for the documents, and for their test.
+"""Declares every metric, for metrics.py, for the documents and for their test.
 
 Must not know: how anything is counted. Owner: any process; no state.
 """

@@ -1,4 +1,4 @@
-"""The cheap counting in workers, and what the other processes count.
+"""Counts: cheaply in workers, directly in the other processes.
 
 A prometheus counter and histogram cost 4 us per observation in multiprocess mode, so a worker counts in
 plain Python numbers (`CallCounts.observe`, about 0.2 us), and on a timer `WorkerMetrics.flush` adds what is

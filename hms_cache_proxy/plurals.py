@@ -1,6 +1,6 @@
 """Numbers of things in sentences: `1 table`, `1,200 tables`.
 
-Job: the one place that chooses between a singular and a plural. Must not know: what is counted. Pure.
+Job: choose between singular and plural, in one place. Must not know: what is counted. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long to wait before another attempt: pauses double from the first to the longest.
 
-Job: the rule for everything that is tried until it works: a step of the follower, the start of a child process. Must
-not know: clocks, what is tried. Pure.
+Job: one rule for everything that is tried until it works, such as a step of the follower or the start of a child
+process. Must not know: clocks, what is tried. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows beside tables in one write transaction: constraints, statistics, and which tables have a foreign key that
 refers to a table.
 
-Job: put and remove them together, so that the index of foreign keys has what the constraints say. Must not know: what
-is in a constraint or a statistic. Owner: the follower's write transaction.
+Job: put and remove them together, so that the index of foreign keys always agrees with the constraints. Must not know:
+what is in a constraint or a statistic. Owner: the follower's write transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A table's constraints, packed as a row.
 
 Job: convert a store's `Constraints` to a row and back, as lists that a reply can contain unchanged. A table without
-constraints, like most, has no row. Must not know LMDB, replies. Owner: the follower packs, every process unpacks.
+constraints has no row; most have none. Must not know LMDB, replies. Owner: the follower packs, every process unpacks.
 
     u16 number of parents (tables that its foreign keys refer to), u16 length of the owner, the owner (the table's name
     as in its key), u64 id of each parent; then for each kind: u8 kind, u32 number of elements, u32 number of bytes,

@@ -1,7 +1,7 @@
-"""What one commit of the cache changes: plain data from the follower to `CacheWriter.commit`.
+"""What one commit of the cache changes: plain data that the follower passes to `CacheWriter.commit`.
 
-Job: hold what is true as of event `cursor`. Must not know: how it is stored. Invariant: everything in one `Changes` was
-read in one snapshot of the store, the one whose event id is `cursor`. Owner: the follower.
+Job: hold the state of objects as of event `cursor`. Must not know: how it is stored. Invariant: everything in one
+`Changes` was read in one snapshot of the store, the one whose event id is `cursor`. Owner: the follower.
 """
 
 from __future__ import annotations

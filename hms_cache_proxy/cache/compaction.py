@@ -2,7 +2,7 @@
 
 LMDB never returns pages to the file system: deleted rows leave free pages, which later commits use, so a file never
 becomes shorter. While a proxy runs, this is acceptable: the room will be needed again, and a copy would stop the
-writer. When the follower opens the cache, nothing is served yet.
+writer. At the moment when the follower opens the cache, nothing is served yet, and a copy disturbs nobody.
 
     cache --copy--> cache.compact; then rename cache to cache.long, rename cache.compact to cache, delete cache.long
 

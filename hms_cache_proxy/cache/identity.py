@@ -1,6 +1,6 @@
-"""What a cache file belongs to, as one JSON row: the store's identity, the scope (include, exclude), the format.
+"""What a cache file belongs to, as one row in JSON: the store's identity, the scope (include, exclude) and the format.
 
-Job: say why a file belongs to something else. Must not know LMDB. Owner: the follower.
+Job: say why a file does not belong to this proxy. Must not know LMDB. Owner: the follower.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Everything that the cache has and lacks, for the follower, which compares it with the store.
 
-Job: the listings that serving never needs: databases and tables even if their lists are not complete, and everything
-that is listed but not loaded. Must not know: why something is loaded or not. Owner: the follower; valid while its
-snapshot is open.
+Job: give the listings that workers never need: databases and tables even if their lists are not complete, and
+everything that is listed but not loaded. Must not know: why something is loaded or not. Owner: the follower; valid
+while its snapshot is open.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 loop.
 
 The shared pieces of each template are resolved once for each process and table (`Joiner`). So a partition costs one
-look-up (0.4 us), two slices and four references in the list that is joined at the end. Must not know: snapshots,
+look-up (0.4 us), two slices, and four references in the list that is joined at the end. Must not know: snapshots,
 replies. Owner: one thread.
 """
 

@@ -1,9 +1,9 @@
-"""Which partition keys of a set only have values of their type.
+"""Keeps which partition keys of a set have only values of their type.
 
-Job: a set has one byte for each partition key: INTEGER or DATE if the key has such a type and every value in the set is
-one (or the default partition's name), else UNKNOWN. A metastore's database casts the values of such keys, and one value
-that cannot be cast breaks a filter on the whole table; if there is no such value, the cache need not look at all
-values. A byte can change only to UNKNOWN; a reload determines it again. Must not know LMDB, filters. Owner: any
+Job: maintain one byte for each partition key of a set. It is INTEGER or DATE if the key has such a type and every value
+in the set is one (or the default partition's name), else UNKNOWN. A metastore's database casts the values of such keys,
+and one value that cannot be cast breaks a filter on the whole table; if there is no such value, the cache need not look
+at all values. A byte changes only to UNKNOWN; a reload determines it again. Must not know LMDB, filters. Owner: any
 process; no state.
 """
 

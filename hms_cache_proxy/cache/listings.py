@@ -1,8 +1,8 @@
 """The rows of listings in one write transaction: a name for each table of a database, and how many are not loaded.
 
-Job: put and remove names, and count those that are not loaded as they come and go, so that nobody has to look at all
-of a database's tables to know whether each of them is followed; notice which listings now say something else. Must not
-know: tables themselves.
+Job: put and remove names, and keep the number of those that are not loaded, so that nobody has to look at all tables of
+a database to know whether each of them is followed. Also notice which listings have changed. Must not know: tables
+themselves.
 Owner: the follower's write transaction; `finish` once at its end.
 """
 

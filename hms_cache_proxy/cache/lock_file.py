@@ -1,12 +1,12 @@
-"""Whether the lock file of an LMDB environment is still the one with which it was opened.
+"""Checks whether the lock file of an LMDB environment is still the one with which it was opened.
 
 LMDB maps `lock.mdb` into each process that has the environment open. It has the slots of the readers and the mutex of
 the writers, and LMDB does not look at the file again. If it is cut off, each access kills the process (SIGBUS), even a
 close, and no further process can open the environment (EINVAL). If it is removed, the next process makes another one,
 and the two groups of processes do not know of each other's readers and writers.
 
-Job: find both, and give a file that was cut off its length back, so that processes can close it. Must not open the file
-(`environment.reserve_readers` says why). What is overwritten inside it is not noticed.
+Job: find both cases, and restore the length of a file that was cut off, so that processes can close it. Must not open
+the file (`environment.reserve_readers` says why). If bytes inside the file are overwritten, this is not noticed.
 """
 
 from __future__ import annotations

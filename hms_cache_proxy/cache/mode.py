@@ -1,6 +1,7 @@
 """Why the proxy answers from its cache, or only relays: the numbers in `Slot.MODE_REASON`, and their texts.
 
-Job: one set of reasons for the follower, which decides, and for the gate and /status. Must not know: how it is decided.
+Job: define the reasons once, for the follower, which decides, and for the gate and /status. Must not know: how the
+follower decides.
 """
 
 from __future__ import annotations

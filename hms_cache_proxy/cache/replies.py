@@ -13,11 +13,11 @@ snapshot that was opened *before* the request was sent. It may be used only when
 began *after* the reply arrived (`learned_ns`): that step has everything that the answer can have shown, and if no
 version has changed, the answer agrees with the cache. Until then `revalidate` returns None and keeps the entry.
 
-An entry that agrees with the cache may depend on less than before (`lasting`): what changes and changes back while the
-metastore answers matters only until then.
+An entry that agrees with the cache may depend on less than before (`lasting`): a change that is undone while the
+metastore answers matters only until they agree.
 
-**Large replies** are kept when they are asked for a second time: most never are, and each would evict hundreds of small
-ones. A large reply from the metastore is kept at once if there is room.
+**Large replies** are kept when they are asked for a second time: most are asked for only once, and each would evict
+hundreds of small ones. A large reply from the metastore is kept at once if there is room.
 
 Must not know: what a reply means, or who may see it (the key includes that). Owner: one worker; nothing is shared.
 """

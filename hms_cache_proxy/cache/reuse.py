@@ -1,8 +1,9 @@
-"""Which existing cache file is used again, and what a file is given when it is opened for writing.
+"""Decides whether an existing cache file is used again, and prepares a file for writing.
 
 Job: open the file, and decide whether it is trusted (cache/environment.py has the rule) and belongs to this store and
-scope; write what a new file needs; forget loads that were not finished. An error about damage becomes a CacheError, and
-has the file rebuilt at the next open. Must not know: what a commit does. Owner: the follower (CacheWriter).
+scope; write what a new file needs; forget loads that were not finished. An error that shows damage becomes a
+CacheError, and the file is rebuilt at the next open. Must not know: what a commit does. Owner: the follower
+(CacheWriter).
 """
 
 from __future__ import annotations

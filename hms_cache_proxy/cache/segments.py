@@ -1,4 +1,4 @@
-"""Stores partitions as small rows and what they share, and joins these to Thrift structs.
+"""Stores partitions as small rows, and separately what these share, and joins both to Thrift structs.
 
 A reply with 1,000 partitions of 1.5 kB is built from 1,000 rows of about 150 bytes. What most partitions of a table
 share (columns, formats, serde, the location's directory, keys of parameters) is stored once for each set, so a

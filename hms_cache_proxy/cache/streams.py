@@ -3,10 +3,10 @@
 A stream reads from the snapshot in which it was opened, so a listing is of one state however long it takes. It keeps
 that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after HOLD_NS the rest is copied out of the cache
 in its stored form (about 150 bytes for each partition), a slice with each `Streams.tend`, and the transaction ends. All
-copies of one reader take COPIED_BYTES at most. A rest that does not fit stays in its transaction until less is left,
-for HELD_AT_MOST_NS at most. After that, or if the file is closed and the rest does not fit, the stream breaks: its next
-step raises CacheError, and its connection must be closed, because a part of the reply was already sent. The worker
-calls `Streams.tend` on a timer.
+copies of one reader take COPIED_BYTES at most. A rest that does not fit stays in its transaction until it is small
+enough, for HELD_AT_MOST_NS at most. After that, or if the file is closed while the rest does not fit, the stream
+breaks: its next step raises CacheError, and its connection must be closed, because a part of the reply was already
+sent. The worker calls `Streams.tend` on a timer.
 
 Owner: one thread. Must not know: replies, connections.
 """

@@ -20,10 +20,10 @@
     b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
     b"Q" cat \\0 db \\0 table    only in TTL mode: lists of a table's partitions
 
-Job: one vocabulary for versions (cache/), fences and floors (consistency/) and the method table (methods/). Must not
-know: how names are normalised; callers pass stored names. `ALL` covers every target, and the target of a table implies
-the `members` of its database; there is no other hierarchy, so the drop of a database also names the targets of its
-tables.
+Job: be the one vocabulary for versions (cache/), fences and floors (consistency/) and the method table (methods/). Must
+not know: how names are normalised; callers pass stored names. `ALL` covers every target, and the target of a table
+implies the `members` of its database; there is no other hierarchy, so the drop of a database also names the targets of
+its tables.
 """
 
 from __future__ import annotations

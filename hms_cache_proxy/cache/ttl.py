@@ -11,9 +11,9 @@ Invariants
   entries.
 - **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
   or use the entry that is there. Nobody waits for a refresh.
-- Times are in ns, the same in all processes. Those of claims and holds are CLOCK_MONOTONIC: while the machine sleeps,
-  they last. An entry's age counts from the beginning of its load, on CLOCK_BOOTTIME, which goes on while the machine
-  sleeps; so an answer is never older than its age says.
+- Times are in ns, the same in all processes. Those of claims and holds are on CLOCK_MONOTONIC, which stops while the
+  machine sleeps, so they last longer then. An entry's age counts from the beginning of its load, on CLOCK_BOOTTIME,
+  which goes on while the machine sleeps; so an answer is never older than its age says.
 - Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
   in batches).
 

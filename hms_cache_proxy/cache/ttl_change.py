@@ -1,6 +1,6 @@
 """One write transaction in TTL mode's environment.
 
-Job: what a commit changes: entries with their places in the order of use, the sizes of each kind, invalidations,
+Job: make the changes of a commit: entries with their places in the order of use, the sizes of each kind, invalidations,
 numbers. Must not know: loads, claims, whether an entry may be published (ttl.py).
 
 Invariants

@@ -2,9 +2,10 @@
 
     claims     key                  pid and start time of the process; begin and deadline of the load; 1 for a refresh
 
-Job: the rows, and whether one stands. The claim of a process that has died, or that has exceeded its deadline, does
-not. Nor does that of a refresh, for a load whose reader needs an answer: refreshes queue for few connections, and may
-wait for a metastore that hangs. The functions work in a transaction of the cache that the caller has begun (ttl.py).
+Job: read and write the rows, and decide whether a claim is valid. It is not if its process has died, or its deadline
+has passed. The claim of a refresh is not valid either for a load whose reader needs an answer: refreshes queue for few
+connections, and may wait for a metastore that hangs. The functions work in a transaction of the cache that the caller
+has begun (ttl.py).
 Must not know: entries, the clock. Owner: every worker.
 """
 

@@ -2,11 +2,11 @@
 
     holds      hash of a target (16 bytes), u64 id    until when (ns)
 
-Job: the rows, what they keep from being published, and those that the last run of the proxy has left: a metastore may
-still execute what was sent to it then. They are read if the machine has not been restarted since, when all that was
-written is in the kernel's pages; otherwise it is not known what was sent. The functions work in a transaction of the
-cache that the caller has begun (ttl.py). Must not know: entries, the clock. Owner: every worker; the first process of a
-start reads what was left.
+Job: read and write the rows, say which loads they keep from being published, and take over those of the proxy's last
+run: a metastore may still execute what was sent to it then. The old rows are used if the machine has not been restarted
+since, because the kernel then still has everything that was written; otherwise it is not known what was sent. The
+functions work in a transaction of the cache that the caller has begun (ttl.py). Must not know: entries, the clock.
+Owner: every worker; the first process of a start reads what was left.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
 
-Job: keys and values as bytes. Must not know: when a row is written, or counts (ttl.py). All numbers are big-endian.
+Job: turn keys and values into bytes and back. Must not know: when a row is written, or is valid (ttl.py). All numbers
+are big-endian.
 Owner: none; no state.
 """
 

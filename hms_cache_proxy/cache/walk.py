@@ -1,8 +1,9 @@
-"""Walks in one state of the cache: over the names of one table's partitions, with jumps, or over a listing of tables.
+"""Walks through one state of the cache: over the names of one table's partitions, with jumps, or over a listing of
+tables.
 
-Job: the cursors that filters and listings move. Each keeps its LMDB transaction open until it is closed, even if the
-search takes several turns of the event loop. `Streams.tend` closes it if it stays open for too long (cache/streams.py);
-each move after that raises CacheError. Must not know: filters, replies. Owner: one thread.
+Job: provide the cursors that filters and listings move. Each keeps its LMDB transaction open until it is closed, even
+if the search takes several turns of the event loop. `Streams.tend` closes it if it stays open for too long
+(cache/streams.py); each move after that raises CacheError. Must not know: filters, replies. Owner: one thread.
 """
 
 from __future__ import annotations

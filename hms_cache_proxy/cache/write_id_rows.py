@@ -1,8 +1,9 @@
-"""The rows of write ids in one write transaction: one for each transactional table, and an index of those to look at.
+"""The rows of write ids in one write transaction: one for each transactional table, and an index of the tables with
+open or aborted writes.
 
-Job: put and remove rows, count them as they come and go, and list the tables that have an open or aborted write, so
-that nobody has to read the rows of all tables to find these few. Must not know: what a list of write ids means to a
-reader. Owner: the follower's write transaction.
+Job: put and remove rows, keep their number, and list the tables of the index, so that nobody has to read the rows of
+all tables to find these few. Must not know: what a list of write ids means to a reader. Owner: the follower's write
+transaction.
 """
 
 from __future__ import annotations

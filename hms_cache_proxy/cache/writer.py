@@ -1,9 +1,9 @@
 """CacheWriter: the one writer of the shared cache. One `commit` is one step of the follower in one LMDB transaction.
 
 The transaction has changed and dropped objects, versions of all touched targets, completeness of lists, held targets,
-the cursor with its fingerprint, the done ticket, the generation, and the commit's sequence number `seq`. This is unique
-and grows, even when the file is rebuilt (it starts at the clock). Only after the transaction the state page is written
-(cache/state.py says in which order).
+the cursor with its fingerprint, the done ticket, the generation, and the commit's sequence number `seq`. This number is
+unique and grows, even when the file is rebuilt (it starts at the clock). The state page is written only after the
+transaction (cache/state.py says in which order).
 
 If the writer dies before LMDB's commit, readers see nothing of the step; after it, they see all of it. An unfinished
 load in chunks is forgotten at the next open, and begins again.

@@ -1,7 +1,7 @@
-"""Files that a command writes: each is replaced as a whole, and the disk's errors are one line.
+"""Writes the files of a command: each is replaced as a whole, and an error of the disk is one line.
 
-Job: put a new file over the old one, so that a command that is ended half-way leaves what was there. A link, a device
-or a pipe is written to as it is. Must not know: what is in the file.
+Job: put a new file in the place of the old one, so that a command that is interrupted leaves the old file. A link, a
+device or a pipe is written to as it is. Must not know: what is in the file.
 """
 
 from __future__ import annotations

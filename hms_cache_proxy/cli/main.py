@@ -1,8 +1,8 @@
 """The group of all commands, the entry point of the console script, and its exit codes.
 
 Exit codes: 0 success; 1 a problem was found, or the proxy could not be reached; 2 wrong usage or configuration (one
-line says what); 130 interrupted by Ctrl-C. Each command has a module of the same name. What only one command needs is
-imported when that command runs, so that `--help` does not wait for the codec.
+line says what); 130 interrupted by Ctrl-C. Each command has a module of the same name. Modules that only one command
+needs are imported when that command runs, so that `--help` does not wait for the codec.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Options that several commands share, and the settings that result from them.
 
-Job: the click options; `load_config` reads the settings as `serve` does. Must not know: what a command does.
+Job: define the click options; `load_config` reads the settings as `serve` does. Must not know: what a command does.
 """
 
 from __future__ import annotations

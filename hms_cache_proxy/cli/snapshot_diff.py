@@ -1,7 +1,7 @@
 """How `snapshot diff` shows a difference: as lines, or as JSON.
 
-Job: names and order. Must not know: how snapshots are compared. Names that are not UTF-8 are shown with replacement
-characters.
+Job: choose names and order. Must not know: how snapshots are compared. Names that are not UTF-8 are shown with
+replacement characters.
 """
 
 from __future__ import annotations

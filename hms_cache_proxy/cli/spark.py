@@ -1,6 +1,6 @@
 """What the commands that run Spark jobs share: options for Spark and the database, and a hint in errors.
 
-Job: the click options and what they mean. Must not know: what a job does.
+Job: define the click options, and turn them into values. Must not know: what a job does.
 """
 
 from __future__ import annotations

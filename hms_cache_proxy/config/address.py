@@ -1,6 +1,7 @@
 """Addresses in settings: where this proxy listens, and where metastores are.
 
-Job: text to Address. Must not know: which setting it is, whether anything is there. Owner: any process; no state.
+Job: turn a text into an Address. Must not know: which setting it is, whether anything is there. Owner: any process; no
+state.
 """
 
 from __future__ import annotations

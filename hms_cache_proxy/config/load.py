@@ -1,8 +1,8 @@
-"""Loads the settings; a wrong one raises an error of one clear line.
+"""Loads the settings; a wrong one raises an error with a text of one line.
 
 Settings come from the TOML file, then from the environment (HMS_CACHE_PROXY_ and the key in upper case, dots as
 underscores), then from the command line; the last one wins. Every ConfigError names the key and where its value came
-from, and for an unknown key the most similar known key. The command line prints it and exits with code 2.
+from; for an unknown key it also names the most similar known one. The command line prints it and exits with code 2.
 """
 
 from __future__ import annotations

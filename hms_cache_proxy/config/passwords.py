@@ -1,4 +1,5 @@
-"""The settings of logins with a password (SASL PLAIN): the section `[ldap]`, and those of `[security]` beside it.
+"""The settings of logins with a password (SASL PLAIN): the section `[ldap]`, and the settings of `[security]` that go
+with it.
 
 Must not know: how a password is checked (security/).
 """

@@ -1,4 +1,4 @@
-"""The settings of what connections are secured with: the sections `[security]`, `[tls]` and `[kerberos]`.
+"""The settings of secured connections: the sections `[security]`, `[tls]` and `[kerberos]`.
 
 Must not know: how a handshake is done, what the files hold (security/).
 """

@@ -1,1 +1,1 @@
-"""May this be served from cache: names, fences, floors and the gate."""
+"""Decides whether a read may be served from the cache: names, fences, floors and the gate."""

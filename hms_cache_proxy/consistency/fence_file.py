@@ -1,10 +1,10 @@
-"""The file of the fences, as one process has it open: its transactions, damage to it, and the file in its place.
+"""The file of the fences, as one process has it open: its transactions, damage to it, and its replacement.
 
 **Damage.** A file that is cut off, lost or not what LMDB wrote is replaced by the supervisor while the proxy runs
-(replacement.py). Whoever notices says so on the state page, and no process touches that file again. Each call looks at
-the page and at the length of the file before its transaction, as a page beyond the end would be a SIGBUS; and at the
-page after it: what went into a file that was no longer used has not been done. Such calls raise CacheError; a mirror
-that cannot be read fences everything.
+(replacement.py). The process that notices this writes it to the state page, and no process touches that file again.
+Each call looks at the state page and at the file's length before its transaction, because access to a page beyond the
+end would be a SIGBUS. It looks at the state page again after the transaction: what was written to a file that was no
+longer used does not count. Such calls raise CacheError; a mirror that cannot be read fences everything.
 
 Job: open the file, run transactions in it, notice that it is damaged or has been replaced, open the new one. Must not
 know: what a fence is for. Owner: any process, one object each.

@@ -8,8 +8,8 @@ metastore.
     unknown    the write may happen until `until_ns`; then the fence gets a ticket                 unknown, expire
 
 No fence stays forever. An infinite one that was not ended within twice the longest request time becomes finite: its
-owner has lost it, and the metastore has long executed or given up the write. If the owner ends it after all, everything
-is reloaded.
+owner has forgotten it, and the metastore has executed or given up the write long ago. If the owner ends it after all,
+everything is reloaded.
 
 A **ticket** is a numbered request to reload targets. The follower takes all tickets *before* the first statement of its
 snapshot (`pending_tickets`), and publishes the last number as `done_ticket` in the commit of what it has reloaded. So
@@ -40,7 +40,7 @@ the follower finds pending. If the records cannot be trusted (commits are not sy
 file is damaged), any write may be in progress. Then one unknown fence covers everything for the longest request time,
 and after that everything is reloaded.
 
-fence_file.py has what a process does when the file is damaged.
+fence_file.py says what a process does when the file is damaged.
 
 Owner: every process of the proxy writes (a commit costs about 20 us); `pending_tickets`, `done`, `expire` are the
 follower's. Must not know: methods, events, what a target means beyond `ALL`.
@@ -90,15 +90,16 @@ from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
 
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
-OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
-LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
+OVERDUE: Final = 2  # times HOLD_NS: after that, the owner of an infinite fence has forgotten it
+LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock is remembered so long; without heartbeats it ends in 5 min
 
 
 MOST_FINITE: Final = 10_000
 MOST_NOTES: Final = 10_000
 MOST_UNLOGGED: Final = 10_000
-"""Of what the follower ends and the peers' process deletes. They may do nothing for days, as without the database;
-whoever reads the fences reads all of them. Beyond these numbers, one record takes the place of all."""
+"""The most records: of finite fences and of tickets, which the follower ends; of notes and of writes without an event,
+which the peers' process deletes. Both may do nothing for days, as while the database is down, and every reader of the
+fences reads all of them. So beyond these numbers, one record takes the place of all, or of the oldest."""
 
 
 class FenceStore(FenceFile):

@@ -1,10 +1,11 @@
-"""Floors of one client connection: the cache must not show it anything older than it has seen from the metastore.
+"""Floors of one client connection: the cache must not show it anything older than what the metastore has already shown
+it.
 
 Job: after a relayed read, the cache may answer reads of the same targets only after a step of the follower that began
 after the reply arrived, because such a step has everything that the reply can have shown. Must not know: the cache,
 fences, clocks (callers pass times). Invariant: a floor is not forgotten before a step that began after it. If there are
-too many, or if they exceed the worker's memory, they become one floor for everything. Owner: one connection's Session,
-in the worker's loop.
+too many floors, or they exceed the worker's memory, they become one floor for everything. Owner: one connection's
+Session, in the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The gate: whether a read may be answered from the cache, and why not.
+"""The gate decides whether a read may be answered from the cache, and says why not.
 
-Job: one decision from the state page, the fences, the connection's floors and the settings. Every reason is a metric
-label, and is in `Reason`. Must not know: methods, replies, sockets.
+Job: make this decision from the state page, the fences, the connection's floors and the settings. `Reason` has every
+reason; each is a metric label. Must not know: methods, replies, sockets.
 
 Order of reading: the state page, then the fences, then the cache. A caller opens its snapshot *after* `standing` and
 `held_back` have allowed the read. So the snapshot is at least as new as the confirmation, and as the reload of every
 fence that was found lifted.
 
-Modes: `session` (default) applies all rules. `bounded` does, too, with a smaller limit on the age of the confirmation.
-`strict` only accepts a confirmation that began after the read arrived, so reads wait for the next step. `eventual` only
-requires that the object is loaded, that the cache has caught up once since the start, and that it was confirmed within
-`max_unconfirmed`, so that a stuck follower cannot make answers arbitrarily old. Owner: one per worker; its only state
-is the fence mirror's.
+Modes: `session` (default) applies all rules. `bounded` applies them with a smaller limit on the age of the
+confirmation. `strict` only accepts a confirmation that began after the read arrived, so reads wait for the next step.
+`eventual` only requires that the object is loaded, that the cache has caught up once since the start, and that it was
+confirmed within `max_unconfirmed`, so that a stuck follower cannot make answers arbitrarily old. Owner: one per worker;
+its only state is the fence mirror's.
 """
 
 from __future__ import annotations

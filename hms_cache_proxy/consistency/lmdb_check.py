@@ -1,11 +1,11 @@
-"""Are the pages of an LMDB file such that LMDB can use them? Found out without LMDB.
+"""Finds out whether LMDB can use the pages of a file, without LMDB.
 
-Job: follow both trees of the newest meta page, of free pages and of records, and look at each page's header and where
-its rows are (lmdb 0.9, mdb.c: MDB_meta, MDB_db, MDB_page, MDB_node). Most damage is an error of LMDB, but of some it
-aborts its process, by an assertion. The file is read, not mapped, so a file that is cut off does no harm.
+Job: follow both trees of the newest meta page, that of free pages and that of records, and check each page's header and
+the places of its rows (lmdb 0.9, mdb.c: MDB_meta, MDB_db, MDB_page, MDB_node). LMDB reports most damage as an error,
+but aborts its process (by an assertion) at some. The file is read, not mapped, so a file that is cut off does no harm.
 Must not know what the records mean. Owner: the supervisor.
 
-A page that somebody reuses meanwhile may look damaged: whoever examines a file that is in use examines it again.
+A page that another process reuses meanwhile may look damaged, so a file that is in use must be examined more than once.
 """
 
 from __future__ import annotations

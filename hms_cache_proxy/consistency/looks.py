@@ -3,22 +3,22 @@
 A **look** is a step of the follower: it began at a moment that is published (LOOKING_NS) before its first statement,
 and when it is done, the cache is confirmed as of that moment (BEGAN_NS). A read that must see everything that was true
 when it arrived can be answered after any look that began later. So all reads that arrived before a look share it, in
-every worker: none has a look of its own.
+every worker; no read needs a look of its own.
 
 Job: ask the follower for a look if none is on its way. Must not know: why a read needs one, how it waits.
 
-Who looks: the follower, because only its step can confirm the cache. A worker that looked at the log by itself would
-need a database connection, and could only find out that nothing has changed; after a change it would wait for the
-follower all the same. And workers share the follower's looks without knowing of each other.
+Who looks: the follower, because only its step can confirm the cache. If a worker looked at the log by itself, it would
+need a database connection, and could only find out that nothing has changed; after a change it would still have to wait
+for the follower. Besides, workers share the follower's looks without knowing of each other.
 
-Whoever asks is told when the look has ended (server/waker.py), so waiting reads are not decided again in vain.
+A worker that asks is told when the look has ended (server/waker.py), so waiting reads are not decided again too early.
 
 Why asking is enough: the follower takes the requests of all workers out of its queue before it reads the clock for its
 next look. Let a worker ask at time t. While LOOKING_NS is not above t, no look that began after t has been published,
-so one is still to come, and later reads need not ask again. When LOOKING_NS is above t, the request has been used up,
-or one more look follows. If a request is lost (the follower was restarted), the follower's next look by itself comes
-in its place. A read does not wait longer than its patience allows, also if a look fails or takes too long; it is then
-relayed. Looks begin at least LOOK_INTERVAL_S apart (follower/pace.py), however many reads wait.
+so one is still to come, and later reads need not ask again. When LOOKING_NS is above t, the request has been used, or
+one more look follows. If a request is lost (the follower was restarted), the next look that the follower makes by
+itself takes its place. A read never waits longer than its patience allows, even if a look fails or takes too long; it
+is then relayed. Looks begin at least LOOK_INTERVAL_S apart (follower/pace.py), however many reads wait.
 
 Owner: one per worker, on its loop.
 """

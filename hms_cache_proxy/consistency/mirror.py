@@ -1,4 +1,4 @@
-"""The fences as one process last read them: what the gate asks for each read.
+"""The fences as one process last read them. The gate asks it for each read.
 
 Job: answer from memory while FENCE_SEQ stays the same; fences.py proves that this is enough. Must not know who fenced.
 Owner: one per worker.

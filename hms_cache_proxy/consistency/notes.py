@@ -1,4 +1,4 @@
-"""Notes: what is finite from its beginning, and what every peer must know before it gets another lease.
+"""Notes: what every peer must know before it gets another lease, and is not a write in progress.
 
     b"n" u64 number   NOTE: u8 kind, i64 event id; then the targets
     b"N"              u64 the last number, i64 the highest event id of a note, u64 the number of that note
@@ -7,8 +7,8 @@ A write is a fence that stands until it is over, so whoever gets a lease meanwhi
 an event id that is handed out, and what could not be recorded in time have no such fence. A note takes its place: it is
 committed before a worker asks whether the reply may be passed on, and the peers' process tells of all notes before it
 gives a lease (peers/fleet.py). It deletes them when all followers that are connected have been told; a connection that
-begins later covers them. The functions work in a transaction of the fences that the caller has begun. Owner: workers
-write, the peers' process deletes.
+begins later covers them, because it begins with a full replay. The functions work in a transaction of the fences that
+the caller has begun. Owner: workers write, the peers' process deletes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`): those that are held for peers.
+"""The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`), including those that are held for
+peers.
 
-A fence that a peer has told of is a row like that of a write of unknown outcome. Its end is put off while the peer is
-connected (`keep`), and is the longest request time away when the connection ends; then the follower gives it a ticket,
-as for all such fences. So workers and the follower need not know of peers, and the fence survives a restart.
+A fence that a peer has told of is a row like that of a write of unknown outcome. While the peer is connected, the
+fence's end is put off (`keep`); when the connection ends, the fence lasts for the longest request time, and then the
+follower gives it a ticket, as it does for all such fences. So workers and the follower need not know of peers, and the
+fence survives a restart.
 
     b"p" via (16) incarnation (16) u64 number   u64 fence id: a fence of this write, of which `via` has told
     b"P" via (16)                               i64 position that was reached with this peer, u64 time
 
-`under_way` leaves out what others have only passed on. Owner: the peers' process.
+`under_way` leaves out fences that others have only passed on. Owner: the peers' process.
 """
 
 from __future__ import annotations

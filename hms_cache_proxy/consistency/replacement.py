@@ -1,21 +1,21 @@
-"""New fences in the place of damaged ones, while the proxy runs.
+"""Replaces damaged fences while the proxy runs.
 
-Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. If a child has died, LMDB may have
-aborted it: then the file is examined, too. What was in the old file is not read; the new one begins with fences over
-everything:
+Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. If a child process has died, LMDB
+may have aborted it, so the file's pages are examined, too. What was in the old file is not read; the new one begins
+with fences over everything:
 
-- one with a ticket that asks for everything to be reloaded, as tickets were lost with the old file;
+- one with a ticket that asks for everything to be reloaded, because tickets were lost with the old file;
 - one for each worker, until it has recorded its writes that are under way, and has said so (`FenceStore.join`). If it
-  dies before, its fence becomes one of unknown outcome, as those of all dead workers do;
+  dies before that, its fence becomes one of unknown outcome, as the fences of all dead workers do;
 - if a write of unknown outcome may still be carried out, one until then. The state page has that time for all fences
   of unknown outcome (HELD_UNTIL_NS). A worker that has died since the follower last ended the fences of the dead
   (EXPIRED_NS) may have had writes under way, too.
 
-**Order.** No call counts that ends after the file has been called damaged (`FenceFile._still_used`), and the workers
-are counted after that. So each write either was recorded in the old file, by a worker that is counted or has died, or
-is recorded in the new one; and until then its worker says on the state page that it cannot record it, which stops all
-hits (suspension.py). The number of the last commit (FENCE_SEQ) goes on far above those that the old file can still
-give, so it stays unique.
+**Order.** First the file is marked as damaged; a call that ends after that does not count (`FenceFile._still_used`).
+Then the workers are counted. So each write either was recorded in the old file, by a worker that is counted or has
+died, or is recorded in the new one. Until then, its worker says on the state page that it cannot record it, which stops
+all hits (suspension.py). The number of the last commit (FENCE_SEQ) continues far above those that the old file can
+still give, so it stays unique.
 
 Owner: the supervisor, whose other threads use the same FenceStore under `lock`.
 """

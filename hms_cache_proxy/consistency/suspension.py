@@ -1,4 +1,4 @@
-"""The word that stops all hits while a write through this proxy cannot be recorded.
+"""Stops all hits while a write through this proxy cannot be recorded, by a word on the state page.
 
 Job: each worker reports how many of its writes and locks it cannot record (a full disk). While any number is not 0,
 UNFENCED on the state page is odd, and no worker answers from a cache. The page is mapped memory that was fully written
@@ -10,7 +10,7 @@ Invariants
 - If a worker dies with unrecorded writes, its successor finds their number (`left`). The word stays odd until the
   successor has recorded that anything may have been written. If the whole proxy dies, the next start finds the word
   (`left_on`). Owner: the workers, which exclude each other by a lock on the page's file. The kernel releases the lock
-  if its holder dies.
+  when its holder dies.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Whether the ValidWriteIdList of a request sees the same writes as a cached one.
+"""Compares the ValidWriteIdList of a request with a cached one: do readers with them see the same writes?
 
 Job: decide as TxnIdUtils.compare (Hive 4.2.0), which returns 0 for equivalent lists. Must not know: the cache, methods,
 sockets. store/write_ids.py parses lists.
 
 Invariants:
 - Two lists are equivalent if and only if the same writes are valid in both (provided that no invalid id is above its
-  list's high watermark, as in every list of a metastore). Open and aborted writes are treated alike. It does not matter
-  which list is newer: that proves nothing, because each can have a write that the other lacks.
+  list's high watermark, as in every list of a metastore). Open and aborted writes are treated alike. Which list is
+  newer proves nothing, because each can have a write that the other lacks.
 - A text that is not a list proves nothing. Cost: linear in the length of the texts, and limited.
 
 Owner: any process. A worker remembers short lists that it has parsed.

@@ -1,4 +1,4 @@
-"""The doctor's check of what secures connections: all files can be used, and the certificate does not expire soon."""
+"""The doctor's check of what secures connections: can all files be used, and does the certificate expire soon?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedded metastore: a Thrift Hive metastore in Python over SQLite or PostgreSQL, an upstream like any other."""
+"""The embedded metastore: a Hive metastore in Python, over SQLite or PostgreSQL, that is an upstream like any other."""

@@ -1,9 +1,10 @@
-"""Which tables may be transactional; a transactional table stays transactional. For whom its statistics are valid.
+"""Which tables may be transactional, and for which readers their statistics are valid. A transactional table stays
+transactional.
 
-Job: the checks of Hive's TransactionalValidationListener (4.2) when a table is created or altered; both change the new
-table's parameters in place. And ObjectStore's rules for statistics that were written under a write id. Must not know:
-the database, calls. The names of the files in a table that becomes transactional are not checked. Only tables of the
-default catalog are checked. Owner: any thread; no state.
+Job: do the checks of Hive's TransactionalValidationListener (4.2) when a table is created or altered; both change the
+new table's parameters in place. Apply ObjectStore's rules to statistics that were written under a write id. Must not
+know: the database, calls. The names of the files in a table that becomes transactional are not checked. Only tables of
+the default catalog are checked. Owner: any thread; no state.
 """
 
 from __future__ import annotations

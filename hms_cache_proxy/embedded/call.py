@@ -1,6 +1,7 @@
 """What a handler gets: the call's transaction, its session, and the metastore's settings.
 
-Job: `Call`, and `ServedMethod`, a row of the method table. Must not know: how calls arrive, what a method means.
+Job: define `Call`, and `ServedMethod`, which is a row of the method table. Must not know: how calls arrive, what a
+method means.
 Invariants: each call has one transaction. A handler changes things outside of the database after the commit
 (`after_commit`), or before it with a way to undo the change (`undo`). Owner: the thread of a connection.
 """

@@ -1,6 +1,6 @@
 """Which columns a table may have, and which changes of their types are refused.
 
-Job: MetaStoreUtils.validateTblColumns and ColumnType.areColTypesCompatible of Hive 4.2. Must not know: tables.
+Job: do as MetaStoreUtils.validateTblColumns and ColumnType.areColTypesCompatible of Hive 4.2. Must not know: tables.
 Owner: any thread; no state.
 """
 

@@ -1,6 +1,6 @@
 """The next time of a schedule: cron expressions as Quartz writes them.
 
-Job: `next_time("0 15 10 ? * MON-FRI *", now)`. Must not know: what is scheduled.
+Job: answer `next_time("0 15 10 ? * MON-FRI *", now)`. Must not know: what is scheduled.
 
 Fields: second, minute, hour, day of the month, month, day of the week (1 is Sunday), and optionally year. One of the
 two day fields is `?`. Lists, ranges, steps and names as in any cron; for days of the month also `L`, `L-3`, `LW`,

@@ -1,6 +1,6 @@
 """Removes, empties and moves the directories of objects; and protects directories that contain other objects.
 
-Job: every change of files that a call asks for. Must not know: what the calls mean.
+Job: make every change of files that a call asks for. Must not know: what the calls mean.
 
 Invariants:
 - Files are removed after the commit: a crash in between leaves files without objects, never objects without files.

@@ -1,6 +1,6 @@
-"""Old and new statistics of a column as one: what a client asks for after it has added rows (`needMerge`).
+"""Merges old and new statistics of a column, as a client requests after it has added rows (`needMerge`).
 
-Job: columnstats/merge of Hive 4.2. Must not know: rows of the database, what a call may do.
+Job: do as columnstats/merge of Hive 4.2. Must not know: rows of the database, what a call may do.
 
 Bit vectors are not merged: Hive does not read stored ones (`metastore.stats.fetch.bitvector` is off, its default), so
 the larger number of distinct values is taken. Decimals are compared as numbers; Hive compares their scales first.

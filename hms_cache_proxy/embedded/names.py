@@ -1,7 +1,7 @@
 """Names as the metastore stores them.
 
-Job: trim names and change them to lower case, split `@catalog#database`, validate names; partition names. Must not
-know: the database.
+Job: trim names and change them to lower case, split `@catalog#database`, validate names, and make names of partitions.
+Must not know: the database.
 Source: MetaStoreUtils.normalizeIdentifier, parseDbName and validateName of 4.2; StringUtils.
 """
 

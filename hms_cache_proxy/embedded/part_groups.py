@@ -1,7 +1,7 @@
-"""Groups partitions by what their storage descriptors have in common, as Hive 4 sends many of them.
+"""Groups partitions by what their storage descriptors have in common, as Hive 4 does when it sends many partitions.
 
-Job: partitions to PartitionSpecs (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0), and the
-parameters that are sent. Must not know: calls, the database. Owner: any thread; no state.
+Job: make PartitionSpecs of partitions (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0), and
+choose the parameters that are sent. Must not know: calls, the database. Owner: any thread; no state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which partition names begin with some values: the patterns of the `_ps` calls.
+"""Finds the partition names that begin with some values, by the patterns of the `_ps` calls.
 
-Job: values to a predicate over names; an empty value matches any. Hive's pattern for fewer values than keys has no `/`
-at its end, so `a` finds `ab` too. Must not know: rows. Source: MetaStoreUtils.makePartNameMatcher of 4.2, compared with
-a running 4.2.0. Owner: any thread; no state.
+Job: turn values into a predicate over names; an empty value matches any. Hive's pattern for fewer values than keys has
+no `/` at its end, so `a` finds `ab` too. Must not know: rows. Source: MetaStoreUtils.makePartNameMatcher of 4.2,
+compared with a running 4.2.0. Owner: any thread; no state.
 """
 
 from __future__ import annotations

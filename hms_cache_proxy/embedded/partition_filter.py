@@ -1,6 +1,6 @@
-"""Which partitions a filter selects.
+"""Decides which partitions a filter selects.
 
-Job: the tree of a filter (filters/text.py) to a predicate over partitions' names. Must not know: rows, replies.
+Job: turn the tree of a filter (filters/text.py) into a predicate over partitions' names. Must not know: rows, replies.
 
 A metastore has its database compare, if the database can compare every key with its literal: strings as bytes, integers
 as numbers, dates and timestamps as such (filters/values.py). There the default partition is NULL if the key is not a

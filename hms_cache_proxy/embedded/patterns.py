@@ -1,7 +1,8 @@
 """The patterns of get_databases and get_tables.
 
-Job: a pattern to a predicate over stored names: `|` separates alternatives, `*` is any run of characters, `.` any one
-character; everything else is literal. Source: MetaStoreUtils, MetaStoreDirectSql of 4.2 (which makes LIKE patterns).
+Job: turn a pattern into a predicate over stored names: `|` separates alternatives, `*` is any run of characters, `.`
+any one character; everything else is literal. Source: MetaStoreUtils, MetaStoreDirectSql of 4.2 (which makes LIKE
+patterns).
 Owner: any thread; no state.
 """
 

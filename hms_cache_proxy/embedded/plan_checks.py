@@ -1,7 +1,8 @@
 """The checks of a resource plan before it is enabled.
 
-Job: `problems()` of a plan's pools. Must not know: the database. Source: ObjectStore.getResourcePlanErrors of 4.2.
-Where Hive has the order of a hash table, pools are listed in the order of their paths.
+Job: `problems()` returns those of a plan's pools. Must not know: the database. Source:
+ObjectStore.getResourcePlanErrors of 4.2. Where Hive lists pools in the order of a hash table, they are in the order of
+their paths here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Basic statistics that the metastore itself writes into parameters: files and bytes of a directory.
 
-Job: MetaStoreServerUtils.updateTableStatsSlow and updatePartitionStatsFast of Hive 4.2. Must not know: the database.
+Job: do as MetaStoreServerUtils.updateTableStatsSlow and updatePartitionStatsFast of Hive 4.2. Must not know: the
+database.
 Owner: the thread of a call.
 """
 

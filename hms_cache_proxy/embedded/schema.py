@@ -1,11 +1,11 @@
 """The tables of the embedded metastore: those of Hive 4.2.0, created at the first start.
 
-Job: schema_tables.py as SQLAlchemy Core tables (`T.TBLS.c.TBL_ID`), their creation with the rows that a metastore
-needs, and the check that an existing database was made here. Must not know: calls, Thrift.
+Job: make SQLAlchemy Core tables of schema_tables.py (`T.TBLS.c.TBL_ID`), create them with the rows that a metastore
+needs, and check that an existing database was made here. Must not know: calls, Thrift.
 
 Invariants: a database is created completely or not at all, in one transaction. A database made by Hive's scripts is
 refused unless the setting allows it (`foreign`), because a Java metastore may write to it. On PostgreSQL, a Java
-metastore 4.2.0 can start on a database made here: same tables, same VERSION row, same numbering (SEQUENCE_TABLE,
+metastore 4.2.0 can start on a database made here, which has the same tables, VERSION row and numbering (SEQUENCE_TABLE,
 database.py). Owner: the metastore's process.
 """
 

@@ -1,7 +1,7 @@
 """The tables of a Hive 4.2.0 metastore's database, as data.
 
-Job: the schema of a PostgreSQL database made by Hive's own scripts, obtained by reflection; a test reflects one again
-and compares. Must not know: how tables are created (schema.py).
+Job: hold the schema of a PostgreSQL database that Hive's own scripts have made, obtained by reflection; a test reflects
+one again and compares. Must not know: how tables are created (schema.py).
 
 One table per block. The first line of a block names the table; then its columns as NAME:type, `!` for NOT NULL, `=` for
 a default (`=seq`: numbered by the database); then its keys, one to a line:

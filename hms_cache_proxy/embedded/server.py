@@ -1,4 +1,4 @@
-"""Connections of the embedded metastore: a thread for each, requests in order.
+"""Connections of the embedded metastore: each has a thread, which answers its requests in order.
 
 Job: accept, detect the transport, read requests, send replies; stop in order. Must not know: methods.
 

@@ -1,4 +1,4 @@
-"""One call: arguments in, the reply message out.
+"""Carries out one call: takes its arguments, and makes the reply message.
 
 Job: find the method, give it a transaction, turn what it returns or raises into the reply of a Hive metastore. Must not
 know: sockets, what methods do.

@@ -1,6 +1,8 @@
-"""The parameter COLUMN_STATS_ACCURATE: whether the basic statistics are accurate, and those of which columns are.
+"""The parameter COLUMN_STATS_ACCURATE: it says whether the basic statistics are accurate, and of which columns the
+statistics are.
 
-Job: StatsSetupConst.ColumnStatsAccurate of Hive 4.2, which is JSON. Must not know: what a call means.
+Job: read and write it as StatsSetupConst.ColumnStatsAccurate of Hive 4.2 does, in JSON. Must not know: what a call
+means.
 
 Invariant: text that Hive cannot parse counts as absent, except `true`: Hive 1 wrote it for accurate basic statistics.
 Owner: any thread; no state.

@@ -1,6 +1,6 @@
 """The projections of get_table_objects_by_name_req.
 
-Job: from a list of fields to the part of a table that is sent. If the list names a field with several values, all
+Job: make from a list of fields the part of a table that is sent. If the list names a field with several values, all
 fields are sent, as in Hive. Must not know: rows. Source: TableFields and ObjectStore.getTableObjectsByName of 4.0.
 Owner: any thread; no state.
 """

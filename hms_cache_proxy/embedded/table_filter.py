@@ -1,8 +1,9 @@
-"""Which tables a filter of get_table_names_by_filter selects.
+"""Decides which tables a filter of get_table_names_by_filter selects.
 
-Job: the text of a filter to a predicate over `FilteredTable`. The language is that of partition filters; its keys are
-hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. If a table lacks the key, no
-comparison matches, not even `!=`. LIKE has the patterns of JDO's `matches`: `.*` is any run of characters, `.` any one.
+Job: turn the text of a filter into a predicate over `FilteredTable`. The language is that of partition filters; its
+keys are hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. If a table lacks the
+key, no comparison matches, not even `!=`. LIKE has the patterns of JDO's `matches`: `.*` is any run of characters, `.`
+any one.
 
 Must not know: rows. Source: ExpressionTree.generateJDOFilterOverTables of 4.0. Owner: any thread; no state.
 """

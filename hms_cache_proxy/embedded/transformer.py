@@ -1,7 +1,7 @@
-"""How tables look to processors that declare capabilities, and how tables that they create are changed.
+"""Changes how tables look to processors that declare capabilities, and changes the tables that these create.
 
-Job: the results of Hive's MetastoreDefaultTransformer (4.2) for tables. Must not know: the database, calls. Only tables
-of the default catalog are transformed. Owner: any thread; no state.
+Job: give the results of Hive's MetastoreDefaultTransformer (4.2) for tables. Must not know: the database, calls. Only
+tables of the default catalog are transformed. Owner: any thread; no state.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Job: `arguments()` converts what the codec decoded (bytes, None for absent); `copy()` copies; `as_json()` writes a
 struct as Thrift's TJSONProtocol does, the form of objects in events. Must not know: what methods mean.
 
-If a number or boolean that is not optional is not sent, a Java server keeps 0 or false and returns it; so does this.
-Strings that are not UTF-8 get replacement characters, as in Java. Converters are compiled once for each type.
+If a number or boolean that is not optional is not sent, a Java server keeps 0 or false and returns it; so does this
+one. Strings that are not UTF-8 get replacement characters, as in Java. Converters are compiled once for each type.
 Owner: any thread; caches are filled idempotently.
 """
 

@@ -1,6 +1,6 @@
 """Directories of databases, tables and partitions.
 
-Job: default locations as in Hive's Warehouse; directories of `file:` URIs are made, moved and removed. On other file
+Job: choose default locations as Hive's Warehouse does; make, move and remove directories of `file:` URIs. On other file
 systems nothing is done, and one warning is logged. Must not know: the database, calls.
 Owner: the metastore's process, any thread.
 """

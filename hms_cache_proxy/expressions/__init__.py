@@ -1,1 +1,2 @@
-"""The expressions with which Hive's planner selects partitions: bytes to a tree, and what the tree means."""
+"""The expressions with which Hive's planner selects partitions: decodes their bytes to a tree, and says what the tree
+means."""

@@ -1,8 +1,8 @@
 """The classes that an expression may contain, and their fields in the order of the wire.
 
-Job: a table. A class that is not in it is refused, because its meaning or its encoding is unknown. Fields, including
-those of superclasses, are in the order of their names, which is the same in Hive 4.0.1, 4.1.0 and 4.2.0. Owner: any
-thread; constants.
+Job: hold these in a table. A class that is not in it is refused, because its meaning or its encoding is unknown.
+Fields, including those of superclasses, are in the order of their names, which is the same in Hive 4.0.1, 4.1.0 and
+4.2.0. Owner: any thread; constants.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What functions of dates and timestamps compute.
+"""Computes functions of dates and timestamps.
 
-Job: meanings for the table in functions.py. Must not know: how expressions are written. Source: the classes of Hive
-4.2, run over values of every shape: a text without a dash is no date, unless it has a colon, because a time alone is a
-time of today; a text that begins with a date and has anything else after it may be one. Owner: any thread; no state.
+Job: implement them for the table in functions.py. Must not know: how expressions are written. Source: the classes of
+Hive 4.2, run over values of every shape. A text without a dash is no date, unless it has a colon, because a time alone
+is a time of today. A text that begins with a date, and has anything else after it, may be a date. Owner: any thread; no
+state.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The bytes of an expression to its tree.
+"""Decodes the bytes of an expression to its tree.
 
-Job: `decode(data)`. Checks that Kryo's objects are an expression of the kinds in tree.py: each constant has the class
-of its type, each comparison has its own name, each function is in functions.py. Must not know: tables, partitions.
+Job: `decode(data)` checks that Kryo's objects are an expression of the kinds in tree.py: each constant has the class of
+its type, each comparison has its own name, each function is in functions.py. Must not know: tables, partitions.
 Source: the classes of Hive 4.2 (ExprNodeDesc and related ones), tested with changed bytes.
 
-Also refused are empty texts (except as arguments of functions) and texts with quotes, backslashes or NUL (Hive writes
-them into its filter unescaped), nulls, NaN and infinities, dates before the Gregorian calendar, patterns beyond
-16 bits, and keys that are words of the filter language. Owner: any thread; the last results are cached by their bytes.
+It also refuses empty texts (except as arguments of functions); texts with quotes, backslashes or NUL, which Hive writes
+into its filter unescaped; nulls, NaN and infinities; dates before the Gregorian calendar; patterns beyond 16 bits; and
+keys that are words of the filter language. Owner: any thread; the last results are cached by their bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The functions that an expression may call, and what they compute.
 
-Job: a table of Hive's classes; `typed(cls, kinds, result)` returns what a function computes for arguments of these
+Job: hold a table of Hive's classes; `typed(cls, kinds, result)` returns what a function computes for arguments of these
 types. Functions that are not in the table, and other types, are left to the metastore. Values are those of values.py:
-bytes for strings, int, date, datetime. If an argument is null, so is the result, except of a function that
-`takes_nulls`.
+bytes for strings, int, date, datetime. If an argument is null, the result is null, unless the function `takes_nulls`.
 
 Source: the classes of Hive 4.2, run over values of every shape. Owner: any thread; no state.
 """

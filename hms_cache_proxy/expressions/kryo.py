@@ -1,8 +1,8 @@
-"""Reads Kryo's bytes into objects, only of the classes in classes.py.
+"""Reads Kryo's bytes into objects of the classes in classes.py, and no others.
 
-Job: `read(data)`. Must not know: what the objects mean. An object is an `Instance`; numbers, booleans and strings are
-Python's; boxed numbers are `Boxed`, with the name of Java's type; a list is a list; a LocalDate is a date, and a
-LocalDateTime a datetime.
+Job: `read(data)` returns the object. Must not know: what the objects mean. An object is an `Instance`; numbers,
+booleans and strings are Python's; boxed numbers are `Boxed`, with the name of Java's type; a list is a list; a
+LocalDate is a date, and a LocalDateTime a datetime.
 
 Everything that is not fully understood raises NotUnderstood: unknown classes and class numbers; references forward, to
 an object of another class, or to an incomplete one; lengths and numbers out of range; invalid UTF-16; bytes after the

@@ -5,14 +5,15 @@ evaluates the expression over the names of all partitions (`selection.py`); NotU
 not know: bytes, partitions, what comparisons mean.
 
 A metastore writes the expression as a text and parses it as a filter. If the text does not parse, or the database
-cannot evaluate the filter, it evaluates the expression over names. The answers differ, so the way must be known. These
-never parse: NOT, `IS NOT DISTINCT FROM` (as `<=>` is written), a key alone, a key compared with a key, functions, casts
-and arithmetic (a key or a parenthesis is where a comparison is required), numbers followed by a letter (all except int
-and decimal), times with a fraction of a second. Keys of some types are never evaluated. If one part of an expression
-cannot be pushed down, no part is. "Is null" of a key is pushed down as a comparison with the default partition's name.
+cannot evaluate the filter, it evaluates the expression over names. The answers differ, so it must be known which way
+the metastore takes. These never parse: NOT, `IS NOT DISTINCT FROM` (as `<=>` is written), a key alone, a key compared
+with a key, functions, casts and arithmetic (a key or a parenthesis is where a comparison is required), numbers followed
+by a letter (all except int and decimal), times with a fraction of a second. Keys of some types are never evaluated. If
+one part of an expression cannot be pushed down, no part is. "Is null" of a key is pushed down as a comparison with the
+default partition's name.
 
 Other times are left to the metastore: it passes them to the database as times of its own time zone, which is not known
-here. A time that this zone leaves out, when clocks are put forward, becomes another one.
+here. A time that does not exist in this zone, because clocks are put forward, becomes another time.
 
 Source: PartitionExpressionForMetastore and PartitionFilter.g4 of Hive 4.2, compared with a running 4.2.0. Owner: any
 thread; no state.

@@ -1,4 +1,4 @@
-"""What an expression means for a partition name, if a metastore does not push it down.
+"""Decides whether an expression selects a partition name, if a metastore does not push the expression down.
 
 Job: `NameSelection` says for a tree and a table's keys whether values are selected, as Hive's classes evaluate it: with
 values of the keys' types, in three-valued logic. Must not know: bytes, names, the cache, filters.

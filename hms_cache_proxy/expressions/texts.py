@@ -1,7 +1,7 @@
-"""What functions of texts compute.
+"""Computes functions of texts.
 
-Job: meanings for the table in functions.py. Must not know: how expressions are written. Texts are bytes. Source: the
-classes of Hive 4.2, run over values of every shape. Owner: any thread; no state.
+Job: implement them for the table in functions.py. Must not know: how expressions are written. Texts are bytes. Source:
+the classes of Hive 4.2, run over values of every shape. Owner: any thread; no state.
 """
 
 from __future__ import annotations

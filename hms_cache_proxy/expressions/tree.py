@@ -1,6 +1,6 @@
 """The tree of an expression, and the exception for expressions that are refused.
 
-Job: the nodes that `decode.py` makes. Must not know: bytes, tables, partitions. Owner: any thread; no state.
+Job: define the nodes that `decode.py` makes. Must not know: bytes, tables, partitions. Owner: any thread; no state.
 """
 
 from __future__ import annotations

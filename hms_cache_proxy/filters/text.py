@@ -1,6 +1,6 @@
 """Parses Hive's filter language: a text becomes a tree, or is refused with the message of Hive's parser.
 
-Job: `parse(text)`, for filters of partitions and of tables; `read(words)`, which also returns where the filter ends.
+Job: `parse(text)` is for filters of partitions and of tables; `read(words)` also returns where the filter ends.
 Must not know: keys, types, rows.
 
 What follows a complete filter is ignored, as in Hive. Hive's parser, which ANTLR generates, has two sorts of errors. If

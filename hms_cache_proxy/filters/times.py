@@ -1,7 +1,8 @@
-"""Dates and timestamps in filters: the messages of Java's parser for invalid ones.
+"""Invalid dates and timestamps in filters: the messages of Java's parser.
 
-Job: `complaint(kind, text)`. Must not know: filters. Source: java.time's DateTimeFormatter with the patterns of
-MetaStoreUtils (yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, strict), tested with Hive 4.2.0. Owner: any thread; no state.
+Job: `complaint(kind, text)` returns the message. Must not know: filters. Source: java.time's DateTimeFormatter with the
+patterns of MetaStoreUtils (yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, strict), tested with Hive 4.2.0. Owner: any thread; no
+state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tree of a filter, and what AND and OR mean.
 
-Job: `Compare` and `Joined`, and `compiled`, which turns a tree into a predicate. Must not know: texts, types of keys,
-what is selected. Source: ExpressionTree of Hive 4.2 (LeafNode, TreeNode). Owner: any thread; no state.
+Job: define the nodes `Compare` and `Joined`; `compiled` turns a tree into a predicate. Must not know: texts, types of
+keys, what is selected. Source: ExpressionTree of Hive 4.2 (LeafNode, TreeNode). Owner: any thread; no state.
 
 The tree does not show how a filter was written: BETWEEN, IN, STRUCT and IS TRUE become comparisons, joined by AND and
 OR.

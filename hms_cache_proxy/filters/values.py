@@ -1,7 +1,7 @@
 """Compares stored values with a literal.
 
-Job: predicates over the values of a partition, one for each way in which a metastore's database compares a value: as
-bytes, numbers, dates and timestamps, patterns. Must not know: filters, types of keys, names of partitions. Source:
+Job: make predicates over the values of a partition, one for each way in which a metastore's database compares a value:
+as bytes, numbers, dates and timestamps, patterns. Must not know: filters, types of keys, names of partitions. Source:
 MetaStoreDirectSql.PartitionFilterGenerator of Hive 4.2. Owner: any thread; no state.
 
 When numbers, dates or timestamps are compared, the name of the default partition is NULL, and no comparison is true.

@@ -1,11 +1,12 @@
-"""Patterns with wildcards for any text, as regular expressions that take linear time.
+"""Turns patterns with wildcards for any text into regular expressions that take linear time.
 
-Job: join segments, which are expressions of fixed length; between two of them is any text. Must not know: which
+Job: join segments, which are expressions of fixed length, with any text between two of them. Must not know: which
 characters are wildcards. Owner: any thread; no state.
 
 Clients choose the pattern, and may have chosen the text: `.*a.*a.*a.*b` would take a time that grows with a power of
-the length of a text of many `a`. A segment in the middle is taken where it is first found: if the rest does not follow
-there, it does not follow further on either. So it is in an atomic group, for which no second place is tried.
+the length of a text of many `a`. A segment in the middle is matched at the first place where it occurs: if the rest
+does not follow there, it does not follow at a later place either. So the segment is in an atomic group, for which no
+second place is tried.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@ follows from there. Nothing is served before that step is published (BEGAN_NS is
 reached START_EVENT, the event id that the store had before the first of these commits. That id is at or beyond the last
 event of the snapshot.
 
-Job: this order, and commits of the right size. Must not know: file systems, sockets, pacing.
+Job: keep this order, and make commits of the right size. Must not know: file systems, sockets, pacing.
 
 Invariants:
 - Each file is read at most once, and its checksum is verified before anything in it is used.
 - After a snapshot that cannot be used the cache is empty: SnapshotError says why, and the ordinary prewarm runs. If a
   file turns out to be damaged when others have been loaded, a commit removes what was loaded.
-- What is not loaded (no room, or ended early) is marked as not loaded, and later steps load it from the store.
+- Tables that are left out, for lack of room or because the load ended early, are marked as not loaded, and later steps
+  load them from the store.
 
 Owner: the follower's process.
 """

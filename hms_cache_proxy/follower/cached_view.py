@@ -1,6 +1,6 @@
-"""What a step compares the store with.
+"""What is known already, with which a step compares the store.
 
-Job: the questions that `StepReading` asks about what is known already. The cache answers them for the follower
+Job: define the questions that `StepReading` asks about this. The cache answers them for the follower
 (cache/inventory.py), a snapshot in files for an increment (pipeline/snapshot_tables.py).
 """
 

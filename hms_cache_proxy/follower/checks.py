@@ -4,8 +4,9 @@ Job: turn the facts about each metastore (upstream/checks.py) into findings and 
 cache or the log's contents.
 
 Invariants:
-- What cannot be proved is not served: if a metastore has a setting that is not safe, or none answers, everything is
-  relayed, with the reason. A metastore that was found good and cannot be reached later stays good until it answers.
+- What cannot be proved is not served: if a metastore has a setting that is not safe, or no metastore answers,
+  everything is relayed, with the reason. A metastore that passed the checks and cannot be reached later keeps its
+  result until it answers again.
 - All metastores must use one database, the one that the store reads.
 
 Owner: the follower's process, the examiner's thread.

@@ -1,8 +1,8 @@
-"""What changes a table's constraints without an event about the table.
+"""Finds out what changes a table's constraints without an event about the table.
 
-Job: the comparisons that `StepReading` needs: which tables may have lost a constraint because another table's, of the
-same name, was dropped; which foreign keys may have moved with the columns of the table that they refer to. Must not
-know the store, events. Owner: the follower; no state.
+Job: make the comparisons that `StepReading` needs: which tables may have lost a constraint because a constraint of the
+same name was dropped from another table, and which foreign keys may have moved with the columns of the table that they
+refer to. Must not know the store, events. Owner: the follower; no state.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Invariants:
   reset.
 - When the log has gone back, event ids that clients received in the meantime were compared with the old history's
   cursor, so hits wait for one more step.
-- After a time in which the log was not followed, everything is loaded again.
+- After the log was not followed for a while, everything is loaded again.
 
 Owner: the follower's process.
 """

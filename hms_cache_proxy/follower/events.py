@@ -1,7 +1,7 @@
 """Says what a row of the notification log affects.
 
-Job: one literal table, event type -> handler(row, message) -> Affected. A message is read only to learn which objects
-are affected; the objects are then reloaded from the store, never patched. Must not know the store or the cache.
+Job: have one literal table: event type -> handler(row, message) -> Affected. A message is read only to learn which
+objects are affected; the objects are then reloaded from the store, never patched. Must not know the store or the cache.
 
 Invariants:
 - `affects` never raises. For a type that is not in the table, or a message that cannot be read, it returns the

@@ -1,12 +1,12 @@
-"""Room in the cache: which tables are evicted when it is full, and which are loaded again.
+"""Decides which tables are evicted when the cache is full, and which are loaded again.
 
     the cache exceeds max_bytes    the least recently used tables are evicted, until the cache uses LOW of max_bytes
     a read of an evicted table     the table is loaded again: at once if there is room, else in place of tables that
                                    were not read for IDLE_S
     pinned tables                  are never evicted, and are loaded again as if they were read
 
-Job: these choices. A table is evicted as a whole. Replaced rows count until they are collected, so nothing is evicted
-before that. Must not know: how a table is evicted or loaded, the store.
+Job: make these choices. A table is evicted as a whole. Replaced rows occupy room until they are collected, so nothing
+is evicted before that. Must not know: how a table is evicted or loaded, the store.
 
 Owner: the follower's process.
 """

@@ -1,6 +1,7 @@
 """How much one step of the follower reads: limits and costs.
 
-Job: numbers. The unit of costs is one partition without column statistics. Must not know: the store, the cache. Pure.
+Job: hold these numbers. The unit of costs is one partition without column statistics. Must not know: the store, the
+cache. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is still to be loaded: lists of tables, tables, and partitions of tables too large for one commit.
 
-Job: the queue for prewarm, repair and large tables. It is not stored: `LoadQueue.missing` builds it from what the cache
-has not loaded, so a killed or failed step loses nothing. A load in chunks goes on where it was, unless the process was
-restarted. Must not know the store, clocks or sockets.
+Job: keep the queue for prewarm, repair and large tables. It is not stored: `LoadQueue.missing` builds it from what the
+cache has not loaded, so a killed or failed step loses nothing. A load in chunks continues where it was, unless the
+process was restarted. Must not know the store, clocks or sockets.
 
 Invariants: a queued table is not loaded, hence not served. After a step a table that was reloaded or dropped is not in
 the queue.

@@ -1,9 +1,9 @@
 """Reads the message of a notification event.
 
 Job: decode the stored text to a JSON object, for every format that a metastore writes (`json-0.2`: plain;
-`gzip(json-2.0)` and its alias `gzip`: base64 of gzip of JSON); look values up by type, and raise instead of guessing.
-Thrift objects inside a message are strings of TJSONProtocol: field id -> {type: value}, lists as [type, count,
-items...]. Must not know what an event means (events.py), the store or the cache.
+`gzip(json-2.0)` and its alias `gzip`: base64 of gzip of JSON); look values up by type, and raise an error instead of
+guessing. Thrift objects inside a message are strings of TJSONProtocol: field id -> {type: value}, lists as [type,
+count, items...]. Must not know what an event means (events.py), the store or the cache.
 
 Invariants: any text gives a value or WireError. Nothing larger than MAX_MESSAGE_BYTES is unpacked. Pure, no state.
 """

@@ -1,14 +1,14 @@
-"""Serve or relay: the one decision about the whole cache, and what must happen before serving may begin again.
+"""Decides about the whole cache: serve or only relay, and what must happen before serving may begin again.
 
-Job: combine the metastores' verdict (checks.py) with what is seen of the log (the canary: a write went through this
-proxy, and the event id did not move). Must not know how either is found out.
+Job: combine the metastores' verdict (checks.py) with what is seen of the log. (The canary is a write through this proxy
+after which the event id did not move.) Must not know how either is found out.
 
 Invariants:
-- During a refusal the log is not followed. After it everything is reloaded, because changes may have left no trace. The
-  file `not_followed` in the data directory remembers this across restarts. While it cannot be written, this process
-  remembers it.
-- Everything is also reloaded when a setting makes the metastores answer differently than before. The file `answers` has
-  how they answered before.
+- While serving is refused, the log is not followed. Afterwards everything is reloaded, because changes may have left no
+  trace. The file `not_followed` in the data directory remembers this across restarts; while it cannot be written, this
+  process remembers it.
+- Everything is also reloaded when a setting makes the metastores answer differently than before. The file `answers`
+  says how they answered before.
 - Nothing is served before this process has published its first step (BEGAN_NS on the state page).
 
 Owner: the follower's process.

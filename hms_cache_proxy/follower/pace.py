@@ -1,6 +1,6 @@
 """How long the follower waits between steps, and how much it loads in one.
 
-Job: small schedules. Must not know clocks or what a step does. Pure.
+Job: compute these schedules. Must not know clocks or what a step does. Pure.
 """
 
 from __future__ import annotations

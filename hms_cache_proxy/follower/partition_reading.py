@@ -1,9 +1,9 @@
 """Reads the partitions of one step: those of many small tables in one question, and chunks of large tables.
 
-Job: collect what is asked for until there is enough for one question to the store, put the answers into the step's
-`Changes`, and count what this step may still read. Must not know: events, lists of tables, the cache.
+Job: collect requests until there are enough for one question to the store, put the answers into the step's `Changes`,
+and count how much this step may still read. Must not know: events, lists of tables, the cache.
 
-Invariant: everything that waits is read from the same snapshot before the step ends (`read_waiting`).
+Invariant: all collected requests are read from the same snapshot before the step ends (`read_waiting`).
 
 Owner: the follower's process; one object per step.
 """

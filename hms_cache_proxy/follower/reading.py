@@ -1,4 +1,4 @@
-"""Reads what a step needs into one `Changes`: what is affected, then as much of the queue as one step may take.
+"""Reads what a step needs into one `Changes`: what is affected, and then as much of the queue as one step may take.
 
 Job: read each named object from the store's snapshot and compare it with the cache. The object is replaced, dropped, or
 marked as not loaded (a table that is excluded, has no room, or is too large for one commit). Must not know the log,
@@ -10,7 +10,7 @@ Invariants:
   cursor, even while it is loaded in chunks: an event about one of its partitions changes the new set in the event's own
   step, before or after the chunk that has the partition.
 - All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded. They
-  are not read if one is known that the cache cannot hold, and the event names others only.
+  are not read if one of them is known to be unfit for the cache, and the event names only others.
 
 Owner: the follower's process; one object per step.
 """

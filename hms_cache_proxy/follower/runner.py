@@ -1,7 +1,7 @@
 """The follower's process: opens what a step needs, runs steps at the right pace, and never gives up.
 
-Job: one loop. It runs a step, reports it, and waits as long as the pace says, or until a datagram comes on the socket
-`data-dir/follower.sock`. The checks of the metastores run in a thread, because they may block. The loop catches
+Job: run one loop. It runs a step, reports it, and waits as long as the pace says, or until a datagram comes on the
+socket `data-dir/follower.sock`. The checks of the metastores run in a thread, because they may block. The loop catches
 Exception: a step that fails is logged, counted and tried again after a pause. Meanwhile the confirmation on the state
 page grows old, and workers stop serving by themselves.
 

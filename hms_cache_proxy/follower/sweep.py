@@ -1,7 +1,7 @@
 """Slowly checks all tables and databases again, because some changes write no event.
 
-Job: the order and the pace of passes over everything that is loaded, a few tables in each step. Must not know the
-store, the log, the cache's layout.
+Job: decide the order and the pace of passes over everything that is loaded, a few tables in each step. Must not know
+the store, the log, the cache's layout.
 
 What Hive 4.2 changes without a row in its log: in a Table, truncate_table without partitions (COLUMN_STATS_ACCURATE),
 the key-value commit of a transaction, and the sources of a materialized view; in a Database, description, location and

@@ -4,7 +4,7 @@ Job: turn such a request into a request of its `_req` twin, and the twin's reply
 are the metastore's own bytes. Must not know: sockets, which upstream lacks what.
 
 How the old methods behave, seen on Hive 4.0.0 and 3.1.3 with the same tables:
-- The database's name may carry a catalog (`@cat#db`); the twins have a separate field for the catalog.
+- The database's name may include a catalog (`@cat#db`); the twins have a separate field for the catalog.
 - They have no client capabilities: an insert-only table is refused, and the twin refuses it in the same words.
 - get_table declares the same exceptions as its twin, under the same ids.
 - get_table_objects_by_name declares none: each refusal is a TApplicationException, and the connection stays open.

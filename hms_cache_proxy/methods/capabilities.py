@@ -1,9 +1,9 @@
-"""`bridge.capabilities`: names capabilities for clients that name none.
+"""`bridge.capabilities`: adds the names of capabilities to requests of clients that name none.
 
-Job: a Decider in front of another. A request that could name what its client can do, and does not, gets the
-capabilities that the settings give its user, before it is decided; so the answer, from the cache or from the metastore,
-is the one that a client with these capabilities gets. Calls that create a table cannot all name capabilities, and need
-more than that: creations.py. Requests that name capabilities are sent as they are, byte for byte.
+Job: be a Decider in front of another. If a request could name what its client can do, and does not, it gets the
+capabilities that the settings give its user, before it is decided. So the answer, from the cache or from the metastore,
+is the one that a client with these capabilities gets. Not all calls that create a table can name capabilities, and they
+need more than that (creations.py). Requests that name capabilities are sent as they are, byte for byte.
 Must not know: how answers are found, sockets. Owner: one per worker, on its loop.
 """
 

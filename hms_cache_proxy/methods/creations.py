@@ -1,13 +1,14 @@
-"""Creating a table for a client that names no capabilities: `create_table_req` instead of what the client called.
+"""Creates a table for a client that names no capabilities, by `create_table_req` instead of the client's call.
 
-Job: the calls that do what one `create_table`, `create_table_with_environment_context`, `create_table_with_constraints`
-or `create_table_req` does, with capabilities (capabilities.py).
+Job: make the calls that do, with capabilities (capabilities.py), what one `create_table`,
+`create_table_with_environment_context`, `create_table_with_constraints` or `create_table_req` does.
 
 With `bridge.managed_locations = "metastore"`, a managed transactional table whose location is its database's default
 loses that location: Hive 4 accepts such tables only in the managed warehouse, or in the database's managed location,
 and chooses a place in the managed warehouse itself (MetastoreDefaultTransformer of 4.2). So the metastore is first
-asked where the database is. A table that says that it has files keeps its location. Trino does not say: the rows of its
-CREATE TABLE AS, which it writes before it creates the table, would stay behind. So this is not the default.
+asked where the database is. A table whose parameters say that it has files keeps its location. Trino's do not say so:
+it writes the rows of a CREATE TABLE AS before it creates the table, and these rows would be left behind. So this is not
+the default.
 
 A metastore that does not know `create_table_req` gets the client's own call.
 Must not know: how a write is fenced, sockets. Owner: the worker's loop.

@@ -1,14 +1,14 @@
-"""What a dispatcher decides about one request, and what the server reports back to it.
+"""What a dispatcher decides about one request, and what the server reports back.
 
-Job: the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work` and
-`Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`, which
-all dispatchers implement.
-Must not know: sockets, the loop, the cache.
-Order of calls for one request: the decider's `hot` or `decide`. After a Forward, the server calls its `pending`:
-`leaving` first, and continues when other proxies know what it returns;
-`sending` before the first byte leaves (again if the request is sent again, and before each question that is asked
-instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on; `reply_done`;
-or `failed` instead of the rest. Owner: the worker's event loop; nothing here may wait.
+Job: define the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work`
+and `Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`,
+which all dispatchers implement.
+Must not know: sockets, the loop, the cache. Order of calls for one request: the server calls the decider's `hot` or
+`decide`. After a Forward, it calls these methods of `pending`: `leaving`, after which it waits until other proxies know
+what this returned; `sending` before the first byte leaves (again if the request is sent again, and before each question
+that is asked instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on;
+`reply_done` at its end. If there is no reply, `failed` takes the place of the rest. Owner: the worker's event loop;
+nothing here may wait.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Forward:
 
 @dataclass(slots=True)
 class Wait:
-    """Not yet: the cache can answer after the follower's next step, or after another read's reply; in milliseconds.
+    """Not yet: the cache can answer after the follower's next step, or after another read's reply. All times are in ns.
 
     Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
     without patience. With `look_after_ns`, only a look that began after this moment helps: `seen` does not count, and

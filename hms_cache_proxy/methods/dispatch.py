@@ -1,4 +1,4 @@
-"""The dispatcher: what to do with each request, in a worker that has a cache.
+"""The dispatcher of a worker that has a cache: decides what to do with each request.
 
 Job: decide whether the cache or the metastore answers; answer reads from objects or with kept replies; choose what a
 forwarded call does to fences, floors and kept replies (effects.py; misses.py for reads). Must not know: sockets, the

@@ -1,11 +1,11 @@
 """What a forwarded call does to fences, floors, locks and kept replies at each stage.
 
-Job: one small class for each kind of call. Its object is the Forward's `pending` and is told what happens to the call
-(decision.py). Must not know: sockets, how a decision was made.
+Job: have one small class for each kind of call. Its object is the Forward's `pending`, and is told what happens to the
+call (decision.py). Must not know: sockets, how a decision was made.
 
 Invariants: a fence is raised before its write leaves, and is made finite before a byte of the reply is passed on; a
-floor is set before a byte of its reply is passed on; of refusals only those are learned that say that something does
-not exist. Owner: the worker's loop.
+floor is set before a byte of its reply is passed on; a refusal is learned only if it says that something does not
+exist. Owner: the worker's loop.
 """
 
 from __future__ import annotations

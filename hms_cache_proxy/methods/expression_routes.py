@@ -1,9 +1,9 @@
-"""In which ways the metastore has been seen to evaluate expressions.
+"""Remembers in which ways the metastore has been seen to evaluate expressions.
 
-Job: remember that a relayed expression was answered. Hive's settings name the class that reads expressions, but do not
-tell whether that class and the classes that it needs could be loaded. Without them a metastore refuses every
-expression, or those that it has to evaluate over names. Must not know: expressions, replies. Owner: one per worker, on
-its loop.
+Job: note each relayed expression that was answered. Hive's settings name the class that reads expressions, but do not
+tell whether that class and the classes that it needs could be loaded. If they could not, a metastore refuses every
+expression, or every one that it has to evaluate over names. Must not know: expressions, replies. Owner: one per worker,
+on its loop.
 """
 
 from __future__ import annotations

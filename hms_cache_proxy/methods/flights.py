@@ -4,13 +4,14 @@ Job: of equal reads that miss at the same time, one goes upstream and the others
 coalescing). Must not know: the cache, sockets, how replies are kept.
 
 A read may share the answer to an equal read that left before it arrived, if nothing has happened in between that it
-must see. When it is decided, the gate is open, so nothing that it depends on is fenced. In addition:
+must see. When it is decided, the gate is open, so nothing that it depends on is fenced. Beyond that:
 - It depends on the same targets in the same versions: no change has been loaded since the other read left, and every
   answered write through a proxy of this data directory is loaded or fenced.
 - The metastore has not shown its connection any of these targets since then (floors).
 - The mode does not ask for what is true at the moment of the call (`strict` and `bounded` do), and the read does not
   need a look: without a lease, a write through another proxy may have ended since the other read left.
-- It arrived before the answer, and one answer is right for both: where the user matters, the key contains it.
+- It arrived before the answer, and the answer is right for both reads: where the user matters, the key contains the
+  user.
 A read that has waited in vain (for a refusal, a failure, an answer that is too long) is sent by itself.
 Owner: one per worker, on its loop.
 """

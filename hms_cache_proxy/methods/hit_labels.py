@@ -1,6 +1,7 @@
 """The headers and the counters of hits.
 
-Job: one label for each method and reason, made when it is first needed. Must not know: which reads are hits, replies.
+Job: keep one label for each method and reason, made when it is first needed. Must not know: which reads are hits,
+replies.
 Owner: one per worker, on its loop.
 """
 

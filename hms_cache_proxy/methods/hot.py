@@ -3,12 +3,12 @@
 Job: give a kept reply again while everything that allowed it is unchanged. Must not know: sockets, what a request
 means. It never gives a reply that the full path (dispatch.py) would not give at that moment.
 
-Why it is quick: everything except time that can change the gate's answer or a reply's validity is published on the
-state page (commits, tickets done, fences, writes without a fence, serve or relay), or is a newer snapshot that this
-worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which
+Why it is quick: apart from time, everything that can change the gate's answer or a reply's validity is published on the
+state page (commits, tickets done, fences, writes without a fence, whether to serve), or is a newer snapshot that this
+worker has opened itself (`reader.seen_seq`). So the page's words are copied at once and compared with those for which
 the gate was open (`_state`). If they are equal, only the age of the confirmation and the connection's floors remain to
-be checked. That the machine has slept since the confirmation is looked for once in AWAKE_NS of its processes' time: it
-takes longer to fall asleep and to wake up.
+be checked. Whether the machine has slept since the confirmation is checked once in AWAKE_NS of monotonic time, because
+no machine falls asleep and wakes up within that time.
 
 - A reply whose `approved` is the current stamp was checked in this very state, and is given at once.
 - A step of the follower that commits nothing changes the words. A reply whose `valid` is the current stamp is still

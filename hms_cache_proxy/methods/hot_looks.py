@@ -3,7 +3,7 @@
 Job: `wait` says whether the hot path (hot.py) would answer a request if a look had begun after it arrived, and asks for
 that look. After the look, the hot path answers. Must not know: sockets, what a request means.
 
-A read waits nowhere else: whatever this does not recognize takes the full path (dispatch.py), which decides the same.
+A request that this does not recognize takes the full path (dispatch.py), which decides the same.
 
 Owner: one per worker, on its loop.
 """

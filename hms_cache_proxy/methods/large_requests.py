@@ -1,9 +1,10 @@
-"""Requests whose arguments take longer to read than one turn of the loop may last: read in slices, then decided.
+"""Reads requests in slices if their arguments take longer to read than one turn of the loop may last, and then decides
+them.
 
 Job: `decided` wraps a dispatcher's `decide`. It reads what the decision needs of the arguments, a slice of SLICE_NS in
-each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache.
-Bounds: method_plan.py's; a write that is beyond them touches everything, a read is the metastore's. Owner: the worker's
-loop.
+each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache. The
+bounds are those of method_plan.py: a write beyond them touches everything, and a read beyond them goes to the metastore.
+Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of the metastore's own replies may be kept.
+"""Decides which of the metastore's own replies may be kept.
 
 Job: for a read whose answer is not built here, decide whether the cache notices every change of what it depends on, and
 whether its request proves what transactional tables need (proof.py). Must not know: replies, sessions. Owner: the

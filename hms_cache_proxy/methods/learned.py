@@ -1,11 +1,13 @@
-"""The dispatcher for `authorization = "learned"`: the cache answers a user what the metastore has given the same user.
+"""The dispatcher for `authorization = "learned"`: the cache gives a user only answers that the metastore has given this
+user.
 
-Job: relay a read for which its user has no verdict, and have the metastore's answer compared with the cache's; keep
-replies that the cache cannot build for their user alone. Must not know: what a verdict is about, and when it ends
+Job: relay a read if its user has no verdict for it, and have the metastore's answer compared with the cache's. Keep a
+reply that the cache cannot build only for its user. Must not know: what a verdict is about, and when it ends
 (verdicts.py).
 
-The metastore may be asked while the cache may not answer yet (a fence, a floor): an equal answer proves as much. So a
-user who may see little does not wait for the follower with every read. Owner: one per worker, on its loop.
+The metastore may be asked while the cache may not answer yet (because of a fence or a floor): an equal answer proves as
+much then. So a user who has few verdicts does not wait for the follower with every read. Owner: one per worker, on its
+loop.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""Calls about users that a login settles: answered here, or refused, and never sent to a metastore.
+"""Handles calls about users that a login has decided already: they are answered here or refused, and never sent to a
+metastore.
 
-Job: a Decider in front of another. After a client's login its user is known, as is that of an HTTP request, so set_ugi
-changes nothing, and is answered as Hive answers it over SASL and HTTP: with the given groups and the given name. The
-same holds for every client where the proxy itself logs in to the metastores. Calls for delegation tokens of clients
-that have logged in with SASL are answered with tokens of the proxy's (token_calls.py). Of other clients they are
-refused where the proxy logs in to the metastores: their answers would let a client act as the proxy, or as whomever the
-proxy may act for. Clients whose logins are passed through get the metastore's tokens, but do not cancel those of others
-there: an owner is known by the token that he has logged in with (`security.block`). Calls of the token store are
-refused to clients that have logged in, and there, because a metastore shows its keys to whoever has logged in.
+Job: be a Decider in front of another. After a login, or with an HTTP request, the user is known. So set_ugi changes
+nothing, and is answered as Hive answers it over SASL and HTTP: with the given groups and the given name. The same
+applies to every client if the proxy itself logs in to the metastores. If a client that has logged in with SASL asks for
+delegation tokens, it gets tokens of the proxy (token_calls.py). If another client does, and the proxy logs in to the
+metastores, the call is refused: the answer would let the client act as the proxy, or as anybody the proxy may act for.
+Clients whose logins are passed through get the metastore's tokens, but must not cancel tokens of others: the owner is
+known from the token that was used for the login (`security.block`). Calls of the token store are refused to clients
+that have logged in, and wherever the proxy logs in to the metastores, because a metastore shows its keys to everybody
+who has logged in.
 Must not know: how a login is done, sockets. Owner: one per worker, on its loop.
 """
 

@@ -1,4 +1,4 @@
-"""A row of the method table made ready for use: arguments in, targets out.
+"""A row of the method table, ready for use: turns arguments into targets.
 
 Job: decode the part of a request that the row's rules read, and evaluate the rules. Must not know: the cache, sessions.
 Invariants: arguments that cannot be decoded name everything. A write that names nothing (null names, empty lists)

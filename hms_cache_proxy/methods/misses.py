@@ -1,8 +1,8 @@
-"""What becomes of a read that the cache does not answer.
+"""Handles reads that the cache does not answer.
 
-Job: send it to the metastore, and say what is to be done with the reply: keep it, share it with equal reads that came
-meanwhile (flights.py), have the follower read tables again. Must not know: sockets, readers, how kept replies are found
-and answered with (dispatch.py).
+Job: send a read to the metastore, and say what is done with the reply: it is kept, or shared with equal reads that came
+meanwhile (flights.py), or the follower reads tables again. Must not know: sockets, readers, how kept replies are found
+and used (dispatch.py).
 
 Invariants
 - A reply is kept only if the gate let the read through, its tables are loaded and have no privileges per partition, and

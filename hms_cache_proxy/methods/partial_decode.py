@@ -1,6 +1,6 @@
-"""The beginning of a message that is too large to be read whole: the fields that can be read so far.
+"""Reads the beginning of a message that is too large to be read whole.
 
-Job: decode the fields of a struct into a projected class, up to where the bytes end; of a list, the first element.
+Job: decode the fields of a struct into a projected class, as far as there are bytes; of a list, only the first element.
 Must not know: methods. Owner: any process; no state.
 """
 

@@ -1,12 +1,12 @@
 """How long a read waits for the follower's next step before it is relayed.
 
-Waiting saves the metastore a call. Usually the time is short, because a read that waits in vain is late for nothing. If
-the metastore is slow, the follower's step is slow, too, but a relayed read even more so; a read then waits as long as
+Waiting saves the metastore a call. Usually the wait is short, because a read that waits in vain is only delayed. If the
+metastore is slow, the follower's step is slow too, but a relayed read is even slower; so a read then waits as long as
 relayed reads take.
 
-Each relayed reply sets a new floor, which only a later step satisfies. A connection that reads without pause would
-never get a hit again if steps take longer than the short time, as with a database that is far away. So a connection
-that was relayed lately waits longer.
+Each relayed reply sets a new floor, which only a later step satisfies. If steps take longer than the short wait,
+because the database is far away, a connection that reads without pause would never get a hit again. So a connection
+with a recently relayed read waits longer.
 
 Job: `Patience` keeps, for one worker, which waits were in vain. Must not know: why a read waits, how it waits.
 """

@@ -1,7 +1,7 @@
 """Classes that decode only some fields of a call's arguments, of its result, or of a struct.
 
-Job: for each method one class with the fields that its rules (shapes.py) read: of 1,000 partitions of an add_partitions
-the other fields are skipped, not built. Must not know: what is read, and why.
+Job: make for each method one class with the fields that its rules (shapes.py) read, so that the other fields, as of
+1,000 partitions in an add_partitions, are skipped and not built. Must not know: what is read, and why.
 Owner: any process; the classes are cached, building them is idempotent.
 """
 

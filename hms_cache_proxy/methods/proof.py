@@ -16,9 +16,9 @@ that was created, renamed or created again.
 
 A request without a proof goes upstream, unless the cache is known to be as new as the request (`exact`: consistency =
 strict), or the setting `transactional_reads` allows it. With `transactional_reads = "strict"` it is answered after a
-look that began after it arrived (LookNeeded). To every request a metastore shows the rows of the moment, whatever its
-list and id are, also rows that an open transaction has written; the cache has these rows as of the look. What depends
-on the list (isStatsCompliant) is decided by readers, whatever the list is.
+look that began after it arrived (LookNeeded). A metastore shows every request the rows of the moment, whatever its list
+and id are, including rows that an open transaction has written; the cache has these rows as of the look. Readers decide
+what depends on the list (isStatsCompliant).
 Owner: the worker's loop.
 """
 

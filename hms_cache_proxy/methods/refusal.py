@@ -1,6 +1,6 @@
 """Refusals that clients understand.
 
-Job: a reply that is a MetaException with a text for people, because clients show these. Must not know: why.
+Job: make a reply that is a MetaException with a text for people, because clients show such texts. Must not know: why.
 """
 
 from __future__ import annotations

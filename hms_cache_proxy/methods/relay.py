@@ -1,7 +1,7 @@
 """The dispatcher of a proxy that has no cache: every call is relayed.
 
-Job: for each relayed call: its label, whether it may be sent again, whether it is a session call. Used when there is no
-store and nothing else to follow. Must not know: the cache, the gate. Owner: the worker's loop.
+Job: say of each call how it is relayed: its label, whether it may be sent again, whether it is a session call. Used
+when there is no store and nothing else to follow. Must not know: the cache, the gate. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rules that find the targets of a call in its arguments.
 
-Job: declarative rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table".
+Job: implement declarative rules such as "the table that db_name and tbl_name name" and "for each partition of the list:
+its table".
 Must not know: which method has which rule (table.py), the cache, sessions.
 
 Invariants:

@@ -1,6 +1,6 @@
-"""The method table: what the cache does with every method of every known metastore.
+"""The method table says what the cache does with every method of every known metastore.
 
-Job: one literal row for each method: its kind, what it touches (a write) or depends on (a read), whether a reader
+Job: have one literal row for each method: its kind, what it touches (a write) or depends on (a read), whether a reader
 answers it from objects, and whether the metastore's own reply may be kept. Docs and tests iterate over it.
 Must not know: sockets, the cache's content, sessions.
 

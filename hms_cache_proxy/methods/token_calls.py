@@ -1,8 +1,8 @@
-"""Calls for delegation tokens that the proxy answers itself: get, renew and cancel, for clients that have logged in.
+"""Answers calls for delegation tokens (get, renew and cancel) of clients that have logged in.
 
-Job: arguments to security/token_issuer.py, and its answer or refusal (MetaException, as Hive's) to the client. Each is
-one line of the log: what, whose, who asked, from where; no secret is in it. Must not know: who may do what, how a token
-is made. Owner: one per worker, on its loop.
+Job: pass arguments to security/token_issuer.py, and its answer or refusal (a MetaException, as in Hive) to the client.
+Each call is one line of the log: what, whose token, who asked, from where. No line has a secret. Must not know: who may
+do what, how a token is made. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`authorization = "learned"`: to which reads the metastore gave a user the answer that the cache gives.
+"""For `authorization = "learned"`: remembers for which reads the metastore gave a user the same answer as the cache.
 
 Job: say which verdicts a read needs, remember them, and take them from relayed reads. Must not know: sockets, how an
 answer is built.
@@ -9,16 +9,17 @@ about a user (all that set_ugi or a login named, the groups too; connections tha
 and
 - a table, for the methods in BY_TABLE; for those in BY_PART only if the metastore's hooks are known to decide by table
   (upstream/checks.py), because another hook may hide single partitions;
-- otherwise the request, in all its bytes. So it is for listings: one pattern proves nothing about another.
+- otherwise the request, in all its bytes. This is the case for listings, because one pattern proves nothing about
+  another.
 
-A verdict ends with its time; if the version of anything that the read depends on is above `seq`, the state of the cache
-that was compared; and if the metastore gives this user another answer. Rights are among these dependencies. So their
-change through the proxy, or through a peer, ends the verdicts that it may concern: a check whose request left before
-the change has a smaller `seq` than the step that did the change's ticket. Until that step, the change's fence holds
-hits back. All verdicts may be concerned (ROLES), unless the metastore's rules are known to be Hive's, by which a
-privilege on an object concerns what is in it (targets.rights_on).
+A verdict ends when its time is over; when the version of anything that the read depends on is above `seq`, the state of
+the cache that was compared; and when the metastore gives this user another answer. Rights are among these dependencies,
+so a change of rights through the proxy or through a peer ends the verdicts that it may concern: a check whose request
+left before the change has a smaller `seq` than the step that did the change's ticket. Until that step, the change's
+fence holds hits back. A change may concern all verdicts (ROLES), unless the metastore's rules are known to be Hive's,
+by which a privilege on an object concerns only what is in the object (targets.rights_on).
 
-No verdict: nothing is answered. Entries of kept replies without one do not stand either (hot.py).
+Without a verdict, nothing is answered; a kept reply without one is not used either (hot.py).
 
 Owner: one per worker, on its loop. A verdict is not shared with other workers.
 """

@@ -1,6 +1,6 @@
-"""Which transactional tables are reloaded because the write id list of a request was not the cache's.
+"""Decides which transactional tables are reloaded because a request had another write id list than the cache.
 
-A list can change without an event: aborted ids leave it when they are cleaned up. As readers with old lists are
+A list can change without an event: aborted ids leave it when they are cleaned up. Because readers with old lists are
 common, a table is reloaded only now and then. Must not know: requests, lists.
 """
 

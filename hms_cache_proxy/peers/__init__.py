@@ -1,1 +1,1 @@
-"""Several proxies in front of one metastore: what was written through any of them is seen through all of them."""
+"""Several proxies in front of one metastore: a write through any of them is seen through all of them."""

@@ -1,8 +1,8 @@
-"""Cancelled tokens, between the file that the workers share and the Fleet.
+"""Passes cancelled tokens between the file that the workers share and the Fleet.
 
-Job: keep what peers have told until it is written into the file, and read what there is to tell them. Must not know:
-messages, connections. Records of tokens that have expired, or with an end that no token can have, are left out; the
-file takes no more than it ever does. `exchange` may wait for the disk, so it is for a thread.
+Job: keep what peers have told until it is in the file, and read from the file what to tell them. Must not know:
+messages, connections. Records of tokens that have expired, or that end later than any token can, are left out, so peers
+cannot make the file grow beyond its usual bound. `exchange` may wait for the disk, so it is called in a thread.
 Owner: the peers' process.
 """
 

@@ -1,9 +1,9 @@
 """asyncio protocols of the peers' process: connections to other proxies, and those of this proxy's workers.
 
-`look_up` and `greet` wait; they are for commands.
+`look_up` and `greet` block until they have a result; the doctor uses them.
 
-Job: handshakes, frames, bytes; what arrives goes to the driver. A connection that has not finished its handshake in
-HANDSHAKE_S is closed, as is one whose peer does not read. Must not know: what messages mean. Owner: the process's loop.
+Job: do handshakes, frames and bytes, and pass what arrives to the driver. A connection is closed if its handshake takes
+longer than HANDSHAKE_S, or if its peer does not read. Must not know: what messages mean. Owner: the process's loop.
 """
 
 from __future__ import annotations

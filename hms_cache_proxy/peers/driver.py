@@ -1,10 +1,11 @@
 """The peers' process: carries out the commands of a Fleet.
 
-Job: sockets, the clock, look-ups of the list, the words of the state page, a report for the supervisor. It decides
-nothing. A child of the supervisor, so that a stuck loop costs leases (other proxies wait for two seconds, once), and
-not the readers of this proxy. Its successor begins with the fences of the environment and the words of the page.
+Job: handle sockets, the clock, look-ups of the list, the words of the state page, and a report for the supervisor. It
+decides nothing. It is a process of its own, so if its loop is stuck, this costs leases (other proxies wait for two
+seconds, once), but does not disturb the readers of this proxy. Its successor begins with the fences of the environment
+and the words of the page.
 
-Until the cache shows which metastore's database it belongs to, no peer is dialled and no request of a worker answered;
+Until the cache shows which metastore's database it belongs to, no peer is dialled and no worker's request is answered;
 workers then wait by the words of the page (server/peers_link.py). Owner: the process.
 """
 

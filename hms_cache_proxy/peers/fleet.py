@@ -1,7 +1,7 @@
 """One member of a fleet: everything that it knows and decides about the others.
 
-Job: events in (connections, messages, writes of this proxy, the list, the clock), commands out, in the order in which
-they must be carried out. `take` returns them. Must not know: sockets, LMDB, the clock's origin.
+Job: take events (connections, messages, writes of this proxy, the list, the clock), and give commands in the order in
+which they must be carried out. `take` returns them. Must not know: sockets, LMDB, the clock's origin.
 
 Invariants
 - A record is committed (PeerRecords) before its acknowledgement is a command. If it cannot be committed, the

@@ -1,13 +1,13 @@
-"""One connection on which this proxy follows another: what it is told becomes fences, acknowledgements, and a lease.
+"""One connection on which this proxy follows another: messages become fences, acknowledgements and a lease.
 
     GREETING -> REPLAYING (Welcome) -> CURRENT (Replayed)
 
-Job: the order of things on such a connection. Must not know: other members, sockets.
+Job: keep the order of events on such a connection. Must not know: other members, sockets.
 
-On a new connection, before a lease is taken: the fences that the other one lists are infinite again; the others that
-were held for this incarnation get tickets; and one fence over everything waits for one step, as records that were
-finite from their beginning (a granted lock) may have been missed. A record is committed before it is acknowledged. A
-lease counts from when it was asked for, by this proxy's own clock. Owner: a Fleet.
+On a new connection, three things happen before a lease is taken. The fences that the other proxy lists are infinite
+again. The other fences that were held for this incarnation get tickets. And one fence over everything waits for one
+step, because records that have no end of their own (a granted lock) may have been missed. A record is committed before
+it is acknowledged. A lease counts from the moment when it was requested, by this proxy's own clock. Owner: a Fleet.
 """
 
 from __future__ import annotations

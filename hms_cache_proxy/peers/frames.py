@@ -1,6 +1,6 @@
 """Frames on a peer connection, and the handshake before them.
 
-Job: bytes in, payloads out, and the reverse; who may speak at all. Must not know: sockets, what a payload means.
+Job: turn bytes into payloads and back; decide who may speak at all. Must not know: sockets, what a payload means.
 
     frame      u32 length of what follows | payload | MAC (16 bytes)
     MAC        HMAC-SHA256(key of the direction, u64 number of the frame | payload), its first half
@@ -9,10 +9,10 @@ Job: bytes in, payloads out, and the reverse; who may speak at all. Must not kno
     2  acceptor    u16 version | nonce (32) | incarnation (16) | proof (32)
     3  dialler     proof (32)
 
-A proof is HMAC-SHA256(secret, role | 1 | 2 without its proof): each side shows that it knows the secret, for these
-nonces, roles and incarnations, and nothing that one side has sent can be used in the role of the other. Keys are
-derived from the same bytes, one for each direction. A frame that was changed, repeated, left out or put elsewhere has
-a wrong MAC, which ends the connection. The version is the highest that both speak; 0: there is none. A message that it
+A proof is HMAC-SHA256(secret, role | 1 | 2 without its proof). With it, each side shows that it knows the secret, for
+these nonces, roles and incarnations; nothing that one side has sent can be used in the role of the other. Keys are
+derived from the same bytes, one for each direction. If a frame was changed, repeated, left out or moved, a MAC is
+wrong, which ends the connection. The version is the highest that both speak, or 0 if there is none. A message that it
 does not have yet (messages.py) is not sent.
 
 Before the proof is checked, a connection can make this side keep 64 bytes (HANDSHAKE_BYTES is the longest message).

@@ -1,9 +1,9 @@
 """The messages between two proxies, and their bytes.
 
-Job: one frozen dataclass for each message, `encode` and `decode`. A message is one byte for its kind, then its fields
-in order: `i` a signed 64-bit number, `b` a u32 length and bytes, `t` a u32 count and as many `b`. All numbers are
-big-endian. Must not know: sockets, the order of messages. Every length is checked against what is left of the message,
-whose own length frames.py limits.
+Job: define one frozen dataclass for each message, `encode` and `decode`. A message is one byte for its kind, then its
+fields in order: `i` a signed 64-bit number, `b` a u32 length and bytes, `t` a u32 count and as many `b`. All numbers
+are big-endian. Must not know: sockets, the order of messages. Every length is checked against what is left of the
+message, whose own length frames.py limits.
 
 The proxy that dials follows the other one. "To the followed" and "to the follower" say which way a message goes.
 """

@@ -1,10 +1,10 @@
-"""What workers have asked, and have not been answered.
+"""Keeps the questions of workers that have no answer yet.
 
-Job: a worker's request becomes an event of the Fleet, and MayLeave the worker's answer. A question that comes before
-there is a Fleet waits for it; so does one whose worker has connected again in the meantime, which asks it again. Of
-the early ones the last MOST_EARLY are kept: a worker that gets no answer decides by the state page, so it goes on to
-ask for as long as there is no cache, without which there is no Fleet. Must not know: sockets, the protocol between
-proxies. Owner: the peers' process.
+Job: turn a worker's request into an event of the Fleet, and MayLeave into the worker's answer. A question that comes
+before there is a Fleet waits for it. So does a question whose worker has connected again in the meantime and asks it
+again. While there is no cache, there is no Fleet; workers then get no answer, decide by the state page, and go on
+asking. So only the last MOST_EARLY of these questions are kept. Must not know: sockets, the protocol between proxies.
+Owner: the peers' process.
 """
 
 from __future__ import annotations

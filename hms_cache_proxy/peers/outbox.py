@@ -1,7 +1,8 @@
-"""What this proxy tells those that follow it, and what its writes wait for.
+"""What this proxy tells its followers, and what its writes wait for.
 
-Job: the stream of records to each follower, the leases that were given to it, and who must have acknowledged what
-before a write leaves, or a reply that is noted is passed on. Must not know: sockets, whom this proxy follows.
+Job: keep the stream of records to each follower and the leases that it was given; decide who must have acknowledged
+what before a write leaves, or before a reply is passed on of which a note tells. Must not know: sockets, whom this
+proxy follows.
 
 Everything to one follower goes through one ordered connection, so **a lease never overtakes a fence**: a lease that a
 follower receives says that it has every record sent before. Therefore a record waits only for leases that were given
@@ -10,9 +11,9 @@ given, plus 5 %. A follower without such a lease is not waited for. A new connec
 the acknowledgement of the replay's end counts for every record that was sent on the last one.
 
 A follower that leaves a record unacknowledged for 200 ms gets no lease until it has caught up, and then 10 s more
-(doubling to 5 minutes): a slow one costs writes one lease's time at most. So does one that a write has waited for until
-its lease had run out, also if its connection broke meanwhile: one that breaks again and again would otherwise get a
-lease with each connection, and cost each write that lease's time. Owner: a Fleet.
+(doubling to 5 minutes): so a slow follower delays writes by one lease at most. The same applies to a follower for which
+a write has waited until its lease had run out, even if its connection broke meanwhile: otherwise a connection that
+breaks again and again would bring a new lease each time, and each write would wait for it. Owner: a Fleet.
 """
 
 from __future__ import annotations

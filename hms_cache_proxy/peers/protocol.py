@@ -1,4 +1,4 @@
-"""What the parts of the protocol share: times, commands to the driver, and what they need from the fences.
+"""What the parts of the protocol share: times, commands to the driver, and the interface to the fences.
 
 Must not know: sockets, LMDB, the clock. All times are nanoseconds of CLOCK_BOOTTIME, which goes on while a machine
 sleeps; they are only ever compared on the machine that read them.

@@ -1,10 +1,10 @@
-"""What a worker asks of the peers' process, over a Unix socket.
+"""What a worker asks the peers' process, over a Unix socket.
 
     request    u32 length of what follows | u8 kind | u64 token | i64 number | targets, each with its u16 length
     answer     u64 token: it need not wait any more
 
-Job: the requests and their bytes. Must not know: sockets, the protocol between proxies. Both ends are of one proxy and
-one version. OVER, CANCELLED and LOCKED have no answer.
+Job: define the requests and their bytes. Must not know: sockets, the protocol between proxies. Both ends are of one
+proxy and one version. OVER, CANCELLED and LOCKED have no answer.
 """
 
 from __future__ import annotations

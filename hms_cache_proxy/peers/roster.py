@@ -1,6 +1,7 @@
-"""Who belongs to the fleet, as one proxy knows it.
+"""The members of the fleet, as far as one proxy knows them.
 
-Job: the addresses of the list, the incarnations that answer there or have said hello, and whose leases are required.
+Job: keep the addresses of the list, the incarnations that answer there or have said hello, and decide whose leases are
+required.
 Must not know: connections' contents, leases, fences.
 
 A lease is required of every address in the list (that of the incarnation that last answered there), and of every

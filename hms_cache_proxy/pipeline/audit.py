@@ -3,10 +3,10 @@
     a snapshot of the database at event E -> a copy of the cache, made when its cursor is at E -> lists, by the driver
     -> tables and partitions, in rounds of tasks -> differences
 
-Job: this sequence. The proxy keeps running: its cache is copied in one read transaction of LMDB. Must not know: how
-objects are compared. Runs on the proxy's machine, under an account that may read its data directory.
+Job: carry out this sequence. The proxy keeps running: its cache is copied in one read transaction of LMDB. Must not
+know: how objects are compared. Runs on the proxy's machine, under an account that may read its data directory.
 
-Only PostgreSQL can show one state to several connections, so only there the tasks are Spark's. Elsewhere they run in
+Only PostgreSQL can show one state to several connections, so only there the tasks run in Spark. Otherwise they run in
 this process, on the one connection of the snapshot.
 
 Owner: the driver's process.

@@ -1,6 +1,6 @@
 """What an audit compares: which catalog, how much of it, and where the differences go; samples.
 
-Job: these values. Must not know: how objects are compared. Owner: the driver's process.
+Job: hold these values. Must not know: how objects are compared. Owner: the driver's process.
 """
 
 from __future__ import annotations

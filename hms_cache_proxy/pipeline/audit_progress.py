@@ -1,10 +1,12 @@
-"""How far an audit is, recorded beside the differences, so that an interrupted audit can be resumed; and its result.
+"""Records how far an audit is, beside the differences, so that an interrupted audit can be resumed; also has its
+result.
 
     <out>/_audit.json         what is audited, what has been found so far, and the last table and partition compared
     <out>/part-....parquet    differences
 
-Job: this document, which is written atomically after each round; what is left to compare; the result. Must not know:
-how objects are compared. A place in the catalog is a name, not a number, so a catalog that has changed is resumed, too.
+Job: write this document atomically after each round; say what is left to compare; make the result. Must not know: how
+objects are compared. A place in the catalog is a name, not a number, so an audit can be resumed even if the catalog has
+changed.
 
 Owner: the driver's process.
 """

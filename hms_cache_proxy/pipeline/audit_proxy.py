@@ -3,12 +3,12 @@
     names, from the database -> tables and partitions, in rounds: read from the database, read from the proxy -> what
     differs is read again, from both, until it agrees or stands still
 
-Job: this sequence. The proxy is asked as a client asks; it answers some calls from its cache and relays the others, and
-both answers have to be the database's. Must not know: the cache, which is on another machine.
+Job: carry out this sequence. The proxy is asked as a client asks; it answers some calls from its cache and relays the
+others, and both answers must agree with the database. Must not know: the cache, which is on another machine.
 
 There is no common event: a proxy is a little behind the database, and both change between two reads. So an object
-differs only if it still does after `SETTLE_S`, and the database's own has been the same all the time. An object that
-never stood still is counted, and is no difference.
+counts as different only if it still differs after `SETTLE_S`, and the database's object has been the same all the time.
+An object that never stops changing is counted separately, and is no difference.
 
 Not compared, because no list over Thrift has them: constraints and statistics.
 

@@ -3,16 +3,17 @@
     the driver's snapshot (event id `before`, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
     -> event id `after` -> the manifest
 
-Job: this sequence. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
+Job: carry out this sequence. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the
+result.
 
 Invariants:
 - On PostgreSQL every task sees the snapshot that the driver exported, and the driver holds it to the end. On other
   databases each task has its own snapshot, and a resumed build (rounds.py) has later ones: each object is as of some
-  state between `before` and `after`, lists and marks are as of `before`. Whoever uses the result replays the events
+  state between `before` and `after`, lists and marks are as of `before`. A user of the result replays the events
   between them.
 - At most `connections` tasks run at once, each with one connection; the driver has one more.
-- The manifest is written last, atomically, and names the files that the tasks said they had written. A build that ends
-  early leaves files without a manifest, which nobody uses; a task that was lost leaves files that no manifest names.
+- The manifest is written last, atomically, and names the files that the tasks have reported. A build that ends early
+  leaves files without a manifest, which are never used; a lost task leaves files that no manifest names.
 
 Owner: the driver's process. The database's URL is passed to the tasks, not to Spark's settings.
 """

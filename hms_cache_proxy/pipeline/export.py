@@ -2,8 +2,9 @@
 
     databases, tables, columns, partitions, statistics: a directory each, with the columns of docs/snapshot-format.md
 
-Job: the rows of a snapshot's files, decoded, to files. Each file of the snapshot is one task, in one of `jobs`
-processes. `export.json`, which is written last, says what was exported. Must not know: Spark, the store, the cache.
+Job: decode the rows of a snapshot's files, and write them to files. Each file of the snapshot is one task, in one of
+`jobs` processes. `export.json`, which is written last, says what was exported. Must not know: Spark, the store, the
+cache.
 
 Owner: the command's process; its workers share nothing. Needs pyarrow.
 """

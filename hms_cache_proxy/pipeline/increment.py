@@ -4,8 +4,9 @@
     database -> the tables and databases as they are now, and the changes of partitions -> a manifest that also names
     the partition files of the older snapshot
 
-Job: this sequence. What a row of the log affects, and what is read because of it, is the follower's own code
-(follower/step.py, follower/reading.py), so an increment is what a proxy that starts from the older snapshot would read.
+Job: carry out this sequence. What a row of the log affects, and what is read because of it, is decided by the
+follower's own code (follower/step.py, follower/reading.py), so an increment is what a proxy would read that starts from
+the older snapshot.
 
 Invariants:
 - What is read from the database grows with what changed; lists of databases are read whole. Of the older snapshot only

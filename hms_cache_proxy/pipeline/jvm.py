@@ -1,8 +1,9 @@
-"""The JVM of Spark's driver: its start, and why it did not start.
+"""Starts the JVM of Spark's driver, or says why it did not start.
 
-Job: launch it with the settings that it needs from the beginning. Its standard error (warnings of Java and Spark at
-each start, stack traces of failures that are reported in one line anyway) goes to an anonymous file. If the JVM ends at
-once, the reason is taken from there. With `--conf spark.log.level=...`, standard error is not redirected.
+Job: launch it with the settings that it needs from the beginning. Its standard error goes to an anonymous file, because
+it has warnings of Java and Spark at each start, and stack traces of failures that are reported in one line anyway. If
+the JVM ends at once, the reason is taken from that file. With `--conf spark.log.level=...`, standard error is not
+redirected.
 
 Must not know: sessions, jobs.
 

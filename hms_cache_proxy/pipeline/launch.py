@@ -1,8 +1,8 @@
-"""Which Spark runs the tasks: the one that is asked for, the one that is configured, or this process.
+"""Decides which Spark runs the tasks: the one that the options name, the one that is configured, or this process.
 
 Job: find out, before the JVM starts, whether a master is configured; refuse Spark Connect; choose the tasks' Python.
-Spark's own order holds: --master, --conf, PYSPARK_SUBMIT_ARGS, spark-defaults.conf, MASTER; without any of them,
-local[*]. Under spark-submit the JVM runs already and knows its master.
+Spark's own order applies: --master, --conf, PYSPARK_SUBMIT_ARGS, spark-defaults.conf, MASTER; without any of them,
+local[*]. Under spark-submit the JVM is already running and knows its master.
 
 Must not know: what is run.
 

@@ -1,6 +1,6 @@
 """Pieces of an HTML page that is one file: its style, tables, pictures.
 
-Job: escape everything. Must not know: what the page is about.
+Job: make these pieces, with everything escaped. Must not know: what the page is about.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 Job: choose a unique name, and decide which directories are removed. It can run from cron: two runs at once make two
 snapshots, and the newest complete ones are never removed. Must not know: how a snapshot is made.
 
-One run may remove the snapshot over which another makes an increment. No lock is needed: the one removes the manifest,
-and then looks whether a complete snapshot needs the files; the other writes its manifest, and then looks whether those
-of the snapshots that it needs are still there. So at least one of them sees the other, and gives way.
+One run may remove the snapshot over which another makes an increment. No lock is needed: the first removes the
+manifest, and then checks whether a complete snapshot needs the files; the second writes its manifest, and then checks
+whether the manifests of the snapshots that it needs are still there. So at least one of them notices the other, and
+gives way.
 
 Owner: the driver's process.
 """

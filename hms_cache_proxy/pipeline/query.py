@@ -10,8 +10,8 @@
     statistics  catalog, database, table, partition, engine, column, type, analyzed, nulls, distinct_values, low, high,
                 average_length, longest, trues, falses
 
-Job: the views; Spark tasks read, check and decode the files, one file at a time. Must not know: the store, the cache.
-Times are seconds since 1970; text that is not UTF-8 is shown with replacement characters.
+Job: make the views; Spark tasks read, check and decode the files, one file at a time. Must not know: the store, the
+cache. Times are seconds since 1970; text that is not UTF-8 is shown with replacement characters.
 
 Owner: the driver's process; the readers run in Spark's Python workers.
 """

@@ -1,9 +1,9 @@
-"""Questions to a snapshot that somebody has thought of already: `snapshot query --question NAME`, `snapshot report`.
+"""Ready-made questions to a snapshot: `snapshot query --question NAME`, `snapshot report`.
 
-Job: one statement for each, over the views of query.py. Must not know: how views are made, how answers are shown.
+Job: hold one statement for each, over the views of query.py. Must not know: how views are made, how answers are shown.
 
-Two questions need more than a snapshot: `growth` the views of an earlier one (`before_...`), `unread` the view of
-access logs (`calls`, see advise/lines.py).
+Two questions need more than a snapshot: `growth` needs the views of an earlier one (`before_...`), and `unread` needs
+the view of access logs (`calls`, see advise/lines.py).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a build has done so far, recorded beside its files, so that an interrupted build can be resumed.
+"""Records what a build has done so far, beside its files, so that an interrupted build can be resumed.
 
     <snapshot>/_build/begun.json             the manifest as far as it is known: identity, scope, event, marks
     <snapshot>/_build/tables.json, ...       the stretches of a kind, in rounds
     <snapshot>/_build/tables-00003.done      that round is complete, and these are its files
     <snapshot>/tables/round-00003/part-...   its files
 
-Job: these documents, each written atomically. A round is what one Spark job reads; if the build is interrupted, at most
+Job: write each of these documents atomically. A round is what one Spark job reads; if the build is interrupted, at most
 one round is lost. Must not know: how stretches are read.
 
 Invariant: the files of a round that is not marked as done are never read, and removed before it is read again.

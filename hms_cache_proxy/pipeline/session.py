@@ -3,8 +3,8 @@
 Job: start Spark, with one clear error if something is missing; run a function on lists, one task per list, and collect
 its results or make a DataFrame of its rows. Must not know: metastores, snapshots.
 
-Tasks are of RDDs. A Python data source would have to be planned by the executors' Python on the driver's machine, where
-it need not exist (`spark.archives`), and `mapInArrow` needs pandas.
+The tasks use RDDs. A Python data source would be planned on the driver's machine by the executors' Python, which need
+not exist there (`spark.archives`), and `mapInArrow` needs pandas.
 
 Owner: the driver's process; the functions run in Spark's Python workers, which need this package.
 """

@@ -1,7 +1,7 @@
 """`snapshot report`: the answers to all ready questions as one HTML file, with plots.
 
-Job: ask, draw, write. Must not know: how views are made. A question that needs an earlier snapshot or access logs is
-left out if there are none.
+Job: ask the questions, draw the plots, write the file. Must not know: how views are made. A question that needs an
+earlier snapshot or access logs is left out if there are none.
 """
 
 from __future__ import annotations

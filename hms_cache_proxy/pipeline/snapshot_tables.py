@@ -1,7 +1,7 @@
-"""The tables of a snapshot in memory: what an increment compares with the database, and changes.
+"""The tables of a snapshot in memory. An increment compares them with the database, and changes them.
 
-Job: answer what `StepReading` asks, from the rows of a snapshot; take over what it has read. Must not know: files, the
-log.
+Job: answer the questions of `StepReading` from the rows of a snapshot; take over what it has read. Must not know:
+files, the log.
 
 Owner: the process that makes an increment. Holds every table object of the catalog, but no partition.
 """

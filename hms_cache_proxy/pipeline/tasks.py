@@ -1,8 +1,8 @@
 """One Spark task of a build: reads stretches of the catalog with the store's code, and writes them to files.
 
-Job: open a connection, on the snapshot that the driver exported if the database can export one, read the store's
-records as the follower's prewarm does (there is one encoder), and tell the driver which files hold them. Must not know:
-Spark, the driver. What this module imports must be installed in the executors' Python.
+Job: open a connection, on the snapshot that the driver exported if the database can export one; read the store's
+records with the same code as the follower's prewarm; tell the driver which files hold them. Must not know: Spark, the
+driver. What this module imports must be installed in the executors' Python.
 
 Owner: a Python worker of Spark; one connection, closed at the end of the task.
 """

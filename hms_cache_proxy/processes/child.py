@@ -1,7 +1,7 @@
 """The first lines of every child process: `python -m hms_cache_proxy.processes.child ROLE INDEX PARENT [SOCKET]`.
 
-ROLE is `worker`, `follower`, `peers` or `metastore`, PARENT the supervisor's process id, SOCKET the descriptor of the
-listening socket of all but the follower.
+ROLE is `worker`, `follower`, `peers` or `metastore`; PARENT is the supervisor's process id; SOCKET is the descriptor of
+the listening socket, which all but the follower have.
 
 Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The configuration
 comes as JSON on standard input, so that secrets are neither in the arguments nor in the environment.

@@ -1,8 +1,8 @@
 """Keeps one child process alive: starts it, notices when it ends, and restarts it after a growing pause.
 
-Job: processes. Must not know: what a child does. A child is a new interpreter (exec, never a bare fork), which gets its
-configuration on standard input and inherits the lock's descriptor. Invariant: a Child has at most one process at a
-time, so the metrics files of a role have one writer. Owner: the supervisor's loop.
+Job: start and end processes. Must not know: what a child does. A child is a new interpreter (exec, never a bare fork),
+which gets its configuration on standard input and inherits the lock's descriptor. Invariant: a Child has at most one
+process at a time, so the metrics files of a role have one writer. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations

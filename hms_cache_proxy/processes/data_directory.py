@@ -7,8 +7,8 @@
       uses               when each table was last used (cache/last_used.py)
       fences/            the fences environment (consistency/fences.py), fences.bad-<timestamp> likewise
 
-Job: claim the directory for one proxy, refuse file systems on which LMDB does not work. The kernel releases the flock
-when its holder ends in any way. Children of the supervisor do not lock: they inherit the lock.
+Job: claim the directory for one proxy, and refuse file systems on which LMDB does not work. The kernel releases the
+flock when its holder ends in any way. Children of the supervisor do not lock: they inherit the lock.
 Must not know: what is in the files. Owner: the supervisor.
 """
 

@@ -3,9 +3,9 @@
 Every process calls `setup` once. `text` gives coloured lines on a terminal and plain lines elsewhere; `json` gives one
 object for each line. Passwords in URLs are masked in every line, because exceptions of database drivers quote URLs. In
 text, line ends and other control characters are escaped: what a client has sent must not look like another line. A line
-that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only, and must be imported
-before any module that logs: structlog takes rich if it finds it, for tracebacks that are not used here, and that is a
-fifth of a child's imports.
+that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only. It must be imported
+before any module that logs: otherwise structlog imports rich if it is installed, for tracebacks that are not used here,
+which is a fifth of a child's imports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which process listens on a port, as /proc tells it: for the error message of a port in use.
+"""Finds out from /proc which process listens on a port, for the error message about a port in use.
 
 Must not know: why it is asked. An account sees only its own processes there, root sees all. Owner: the supervisor.
 """

@@ -1,6 +1,7 @@
-"""The ports of a proxy, bound before any child runs, so that a port in use ends the start with a one-line error.
+"""Binds the ports of a proxy before any child runs, so that a port in use ends the start with a one-line error.
 
-Job: sockets. Must not know: what is served on them. ConfigError, which names the setting, if a port is not available.
+Job: make the sockets. Must not know: what is served on them. Raises ConfigError, which names the setting, if a port is
+not available.
 Owner: the supervisor.
 """
 

@@ -1,8 +1,9 @@
 """Settings that change without a restart: the supervisor reads the configuration again at SIGHUP.
 
-Job: compare what was read with what is in force, keep what may change (config/changeable.py) in a file for the workers
-(server/reloading.py), and say in the log what changed and what needs a restart. A configuration that is wrong changes
-nothing. The file outlives a worker, so the next one begins with the same settings; it does not outlive the proxy.
+Job: compare the new settings with those in force, keep those that may change (config/changeable.py) in a file for the
+workers (server/reloading.py), and say in the log what changed and what needs a restart. A configuration that is wrong
+changes nothing. The file outlives a worker, so the next one begins with the same settings; it does not outlive the
+proxy.
 Must not know: what the settings mean. Owner: the supervisor.
 """
 

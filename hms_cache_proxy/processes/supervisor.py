@@ -4,14 +4,14 @@ Job: hold the data directory's lock and the Thrift port's socket, start N worker
 interpreter, never a bare fork), restart a child that has ended after a growing pause, kill a child that hangs, drain on
 SIGTERM or SIGINT. Must not know: Thrift, the database. A fault in those ends at most one child.
 
-The workers inherit the socket and accept connections themselves. So its queue outlives each of them, and clients
-connect and disconnect without this process.
+The workers inherit the socket and accept connections themselves. So the socket's queue outlives each worker, and this
+process has no part in connections.
 
 Shutdown has stages, each with a limit: /readyz answers 503; the workers get SIGTERM, stop accepting and finish running
-calls; what is left after `drain_timeout_s` is aborted; then the follower stops, which lifts fences until then; then the
-embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot outlive this process
-(see child.py), and they inherit the lock's descriptor, so the next supervisor waits for the last of them. Owner: one
-event loop.
+calls, and after `drain_timeout_s` the remaining calls are aborted; then the follower stops, which has lifted fences
+until then; then the embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot
+outlive this process (see child.py), and they inherit the lock's descriptor, so the next supervisor waits for the last
+of them. Owner: one event loop.
 """
 
 from __future__ import annotations

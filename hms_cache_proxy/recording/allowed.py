@@ -1,8 +1,8 @@
-"""Which calls are recorded: a list of allowed methods, so that any other is left out.
+"""Which calls are recorded: a list of allowed methods; all others are left out.
 
-Job: every read of the method table, and by name some calls that are of other kinds there because they concern no cached
-object. Some calls are left out although they only read: delegation tokens and master keys; settings (get_config_value,
-getMetaConf), data connectors and properties, which may contain passwords; the actions of other users
+Job: allow every read of the method table, and by name some calls that have other kinds there because they concern no
+cached object. Some calls are left out although they only read: delegation tokens and master keys; settings
+(get_config_value, getMetaConf), data connectors and properties, which may contain passwords; the actions of other users
 (get_open_txns_info, show_locks, show_compact); notification events. Owner: any process; constants.
 """
 

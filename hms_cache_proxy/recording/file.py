@@ -1,6 +1,8 @@
-"""The file of a recording: begun or continued, appended to by several processes, read from its beginning.
+"""The file of a recording. It is begun or continued by one process, appended to by several, and read from its
+beginning.
 
-Job: locks, sizes, the end of the complete part, file mode. Must not know: methods, what is worth recording.
+Job: handle locks, sizes, the end of the complete part, and the file mode. Must not know: methods, what is worth
+recording.
 
 Invariants
 - Before `end` there are only complete records. `end` is moved after they are written, under an exclusive lock (flock)

@@ -12,9 +12,9 @@ the reply as on the wire: without sequence id, and without the user. `until_ms` 
 incomplete record of a killed process is beyond it, and the next record overwrites it.
 
 Why not a database: a file of records is read once, from its beginning to its end; it can be inspected without a
-library; and it shows where it is damaged, while a truncated memory-mapped file is a bus error.
+library; and it shows where it is damaged, while a truncated memory-mapped file kills its reader with a bus error.
 
-Job: values to bytes and back. Must not know files, locks, methods. Owner: any process; no state.
+Job: turn values into bytes and back. Must not know files, locks, methods. Owner: any process; no state.
 """
 
 from __future__ import annotations

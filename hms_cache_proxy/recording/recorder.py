@@ -6,8 +6,8 @@ answers are found, the file.
 Invariants
 - Clients and the dispatcher see the same as without it, except that a relayed reply is held, up to HOLD_BYTES, instead
   of being passed on as it arrives.
-- Only complete results are recorded: replies, and that the metastore does not know the method. Other
-  TApplicationExceptions mean that something failed; refusals by this proxy are not results either.
+- Only complete results are recorded: replies, and the answer that the metastore does not know the method. Other
+  TApplicationExceptions mean that something failed, and refusals by this proxy are not results either.
 - A connection that has called setMetaConf has different settings, and is not recorded.
 Owner: one per worker, on its loop.
 """

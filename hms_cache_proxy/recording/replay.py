@@ -1,13 +1,14 @@
 """Answers only from a recording: a metastore in a file, which refuses writes and reports what it does not have.
 
-Job: an index of the recording by request, and the dispatcher that answers from it. Must not know: sockets, caches.
+Job: keep an index of the recording by request, and be the dispatcher that answers from it. Must not know: sockets,
+caches.
 
 - A request is answered by the latest result that was recorded for exactly these arguments. If there is none, and the
   method's requests may say which transactions the client sees (ValidWriteIdList, ValidTxnList), the answer is the
-  latest result for the same arguments without these lists and the table's id: each planner has other lists, and a
+  latest result for the same arguments without these lists and the table's id: the lists differ with each planner, and a
   recording has one state.
-- A session call succeeds and changes nothing. A write is refused. A request that was not recorded is an error that says
-  so. Errors are MetaExceptions if the method declares them, because clients show these to people.
+- A session call succeeds and changes nothing. A write is refused. A request that was not recorded gets an error that
+  says so. Errors are MetaExceptions if the method declares these, because clients show their texts to people.
 Owner: one per worker, on its loop. The index takes about 100 bytes for each request; results are read on demand.
 """
 

@@ -1,7 +1,7 @@
-"""What the supervisor does with recordings before its workers start.
+"""Prepares recordings before the workers start.
 
-Job: begin or continue the file of `record`, check that of `replay`. An error in either is reported once and ends the
-start. Must not know: requests. Owner: the supervisor.
+Job: begin or continue the file of `record`, and check the file of `replay`. An error in either is reported once and
+ends the start. Must not know: requests. Owner: the supervisor.
 """
 
 from __future__ import annotations

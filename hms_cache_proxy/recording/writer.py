@@ -1,12 +1,12 @@
 """Writes results into the recording: new results are queued on the loop and written by a thread.
 
-Job: leave out results that any worker has written already, limit the queue, stop at the set time, at the set size, or
-if the disk fails; count. Must not know: which calls are recorded, sessions.
+Job: leave out results that any worker has written already, limit the queue, and stop at the set time, at the set size,
+or if the disk fails. Count what happens. Must not know: which calls are recorded, sessions.
 
 Invariants: `put` never waits (a result costs a hash of its request and of itself). At most QUEUE_BYTES wait. A result
 that is not written is counted, with a log line for the first one of each cause. If the process is killed, the queue is
-lost: the results of FLUSH_INTERVAL_S. Owner: one per worker; `put` and `take` on its loop, `write` in one thread at a
-time. Both use one dict, one flag and the time of `take`, each in single operations.
+lost, which has the results of at most FLUSH_INTERVAL_S. Owner: one per worker; `put` and `take` on its loop, `write` in
+one thread at a time. Both use one dict, one flag and the time of `take`, each in single operations.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""What connections are secured with, made from files and made again when these change; users of HTTP."""
+"""What secures connections (TLS, Kerberos, passwords, tokens), made from files and made again when these change; users
+of HTTP."""

@@ -1,4 +1,4 @@
-"""Addresses that rules name.
+"""Networks of addresses that rules name.
 
 Job: tell whether an address is in one of several networks. Must not know: whose address it is.
 """

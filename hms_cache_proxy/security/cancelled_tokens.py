@@ -1,12 +1,13 @@
-"""Which of the proxy's own tokens were cancelled: a file in the data directory that all workers append to and read.
+"""Records which of the proxy's own tokens were cancelled, in a file of the data directory. All workers append to it and
+read it.
 
-The peers' process does so, too: it tells other proxies of the records, and appends those that it is told of.
+So does the peers' process: it tells other proxies of the records, and appends the records that they tell it of.
 
 Job: remember a cancelled token until it would have expired. Must not know: tokens, who may cancel.
 Byte layout: records of 24 bytes, each the digest of an identifier (16) and its last moment in ms (8, big-endian).
-Records are appended by one write, under a lock (flock on a file beside it). When the file is long, the records of
-expired tokens are left out of a new file that takes its place. A reader reads the file again when it has changed; a
-cut-off record at the end, after a crash, is as if it had never been written, and is overwritten.
+Records are appended by one write, under a lock (flock on a file beside it). When the file is long, a new file without
+the records of expired tokens takes its place. A reader reads the file again when it has changed; a record at the end
+that a crash cut off is ignored, and overwritten.
 """
 
 from __future__ import annotations

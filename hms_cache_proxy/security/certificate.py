@@ -1,7 +1,7 @@
 """When a certificate expires, read from its bytes (DER, RFC 5280).
 
-Job: the one field of a certificate that the ssl module does not tell of one's own. Must not know: files, trust. A
-certificate is walked only as far as its validity; nothing is verified.
+Job: find the one field that the ssl module does not tell of one's own certificate. Must not know: files, trust. It
+reads a certificate only as far as this field, and verifies nothing.
 """
 
 from __future__ import annotations

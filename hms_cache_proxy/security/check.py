@@ -1,4 +1,4 @@
-"""Looks once at every file and rule that the security settings name, so that nothing starts with one that is wrong."""
+"""Checks every file and rule that the security settings name, so that a wrong one is found before anything starts."""
 
 from __future__ import annotations
 

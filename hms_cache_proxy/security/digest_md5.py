@@ -1,10 +1,11 @@
-"""DIGEST-MD5 (RFC 2831), both sides, as Hadoop's services speak it for delegation tokens; without I/O.
+"""Both sides of DIGEST-MD5 (RFC 2831), as Hadoop's services use it for delegation tokens; without I/O.
 
 Job: a `ServerLogin` lets in a client that knows the password of its user name, a `ClientLogin` logs the proxy in; both
-end with a `DigestProtection`. The user name is the base64 of a token's identifier, the password that of its password;
-the realm is `default` and the URI `null/default` on both sides, whatever the host (TSaslTransport over Java's SASL). Of
-the ciphers, only rc4 is offered and chosen: it needs the package cryptography. Must not know: tokens, connections.
-Invariant: a nonce serves one login. Owner: one connection.
+result in a `DigestProtection`. The user name is a token's identifier in base64, and the password is the token's
+password in base64. The realm is `default` and the URI `null/default` on both sides, whatever the host is called
+(TSaslTransport over Java's SASL). Of the ciphers, only rc4 is offered and chosen: it needs the package cryptography.
+Must not know: tokens, connections.
+Invariant: a nonce is used for one login. Owner: one connection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Passwords that an LDAP directory checks, by a simple bind (RFC 4513) as the user's entry.
+"""Has an LDAP directory check passwords, by a simple bind (RFC 4513) as the user's entry.
 
-Job: find the entry, by a pattern or by a search, and bind as it. Must not know: logins, connections of clients.
+Job: find the entry, by a pattern or a search, and bind as this entry. Must not know: logins, connections of clients.
 Invariants
-- A bind as a user is sent once: it is never repeated, as each refused one counts against the user.
+- A bind as a user is never repeated, because each refused one counts against the user.
 - Names are escaped where they become part of a DN or of a filter.
 - A connection belongs to one thread at a time, and is closed after an error.
 Owner: one worker; `check` is called in several threads, each of which has its own connections.

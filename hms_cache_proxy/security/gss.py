@@ -1,6 +1,7 @@
-"""The library of Kerberos, which is an extra, and what it says.
+"""Access to the Kerberos library, which is an extra.
 
-Job: import gssapi at first use, and turn its errors into text. Must not know: logins, settings but the key to name.
+Job: import gssapi at first use, and turn its errors into text. Must not know: logins, or of settings more than the key
+that an error names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks once at what HTTP for clients and to metastores needs, before anything starts: packages, keys, the own token.
+"""Checks before anything starts what HTTP needs, for clients and to metastores: packages, keys, the proxy's own token.
 
 Must not know: connections.
 """

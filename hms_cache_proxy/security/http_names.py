@@ -1,8 +1,8 @@
-"""Whom requests to metastores over HTTP come from, by the settings: lines of their heads.
+"""The lines of HTTP heads that tell metastores whom a request comes from, by the settings.
 
-Job: the proxy's own calls, and calls of users. Must not know: connections.
-Invariants: a user's lines name that user, by the token that the user's request brought or by `x-actor-username`, or
-there are none: LoginFailed. A token is nowhere but in these lines. Owner: one process.
+Job: make these lines for the proxy's own calls and for calls of users. Must not know: connections.
+Invariants: a user's lines name that user, by the token of the user's request or by `x-actor-username`; if neither is
+possible, LoginFailed is raised. A token appears nowhere but in these lines. Owner: one process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Whom an HTTP request comes from: by a token, or by a header that a trusted address sends.
+"""Finds out whom an HTTP request comes from: by a token, or by a header from a trusted address.
 
-Job: path and method, then the user, or an HttpError with the status and the text of Hive, and a reason for the log.
+Job: check path and method, then find the user. HttpError, with Hive's status and text and a reason for the log, if that
+fails.
 Must not know: connections, bodies, how a token is signed.
-Invariants: with tokens, `x-actor-username` says nothing; one that names somebody else than the token is refused.
-Without them, it is believed only from `trusted_addresses`. Owner: one worker's loop.
+Invariants: where tokens are used, `x-actor-username` decides nothing, and is refused if it names somebody else than the
+token. Where they are not, it is believed only from `trusted_addresses`. Owner: one worker's loop.
 """
 
 from __future__ import annotations

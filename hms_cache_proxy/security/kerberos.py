@@ -1,9 +1,9 @@
 """GSSAPI for clients that log in with Kerberos: the proxy's side of the mechanism (RFC 4752), without I/O.
 
 Job: `Keytab` makes a `Login` for each connection; a Login takes the client's responses until it knows the principal and
-the protection, which then wraps frames. The KDC is never asked: the ticket and the key in the keytab suffice. Must not
-know: connections, framing (wire/sasl.py), short names (principals.py). Errors are LoginRefused. Owner: one connection;
-a step may run in a thread, as it takes milliseconds.
+the protection, which then wraps frames. The KDC is never asked: the ticket and the keytab are enough. Must not know:
+connections, framing (wire/sasl.py), short names (principals.py). Errors are LoginRefused. Owner: one connection; a step
+may run in a thread, because it takes milliseconds.
 """
 
 from __future__ import annotations

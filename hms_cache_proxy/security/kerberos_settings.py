@@ -1,4 +1,4 @@
-"""What the section `[kerberos]` names, made ready for use.
+"""Opens what the section `[kerberos]` names.
 
 Job: `for_clients` and `for_metastores`. A file or rule that cannot be used is a ConfigError of one line that names the
 setting. Must not know: connections.

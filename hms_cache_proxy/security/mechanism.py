@@ -1,7 +1,7 @@
-"""What logins have in common: who it is, steps, protections, refusals.
+"""What logins have in common: users, steps, protections, refusals.
 
 Job: the types that kerberos.py, service_login.py, digest_md5.py and http_users.py share with the connections that use
-them. Must not know: a mechanism, connections.
+them. Must not know: any single mechanism, connections.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What connections to metastores are secured with, by the settings.
+"""How connections to metastores are secured, by the settings.
 
-Job: one value for everything that connects to a metastore. Must not know: connections.
+Job: hold this in one value, for everything that connects to a metastore. Must not know: connections.
 """
 
 from __future__ import annotations

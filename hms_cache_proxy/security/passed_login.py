@@ -1,10 +1,10 @@
-"""A login that is passed through: a client negotiates with a metastore, and the proxy looks on; without I/O.
+"""A login that is passed through: a client negotiates with a metastore, and the proxy watches; without I/O.
 
-Job: take the bytes of each side, give what the other one is sent, unchanged, and find out what the proxy must know:
-whose turn it is, the protection that was agreed on, and the user, where the negotiation shows it. Must not know:
-connections.
-Invariant: a client's last word, with a protection other than auth, is not passed on: the proxy could not read what
-follows. With Kerberos it is in a token of RFC 4121, section 4.2.6.2, that is not encrypted.
+Job: take the bytes of each side, return what the other side is sent, unchanged, and find out what the proxy must know:
+whose turn it is, the agreed protection, and the user, if the negotiation shows it. Must not know: connections.
+Invariant: the client's last message is not passed on if it chooses another protection than auth, because the proxy
+could not read what follows. With Kerberos, the choice is in a token of RFC 4121, section 4.2.6.2, which is not
+encrypted.
 Owner: one connection.
 """
 

@@ -1,4 +1,4 @@
-"""Passwords in a file, as `htpasswd -B` writes it: `USER:HASH` in each line, with a hash of bcrypt.
+"""Checks passwords against a file as `htpasswd -B` writes it: `USER:HASH` in each line, with a bcrypt hash.
 
 Must not know: connections. Owner: the present value of a Renewable; `check` is called in several threads.
 """

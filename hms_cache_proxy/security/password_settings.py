@@ -1,4 +1,4 @@
-"""What checks passwords, by the settings, made ready for use.
+"""Makes what checks passwords, from the settings.
 
 A file, rule or package that cannot be used is a ConfigError of one line that names the setting. Must not know: logins,
 connections. The modules of the two kinds need packages that not everybody has.

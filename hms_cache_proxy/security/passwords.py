@@ -1,12 +1,13 @@
-"""Logins with a password: SASL PLAIN (RFC 4616), and what was found out about a password a moment ago.
+"""Logins with a password: SASL PLAIN (RFC 4616), and a memory of recent checks.
 
-Job: `PlainLogin` takes a client's one response and knows its user then. `Remembered` asks a checker, which is a file
-(password_file.py) or a directory (directory.py), and knows the answer for a while. Must not know: connections, framing.
+Job: `PlainLogin` takes a client's one response, which names the user. `Remembered` asks a checker, which is a file
+(password_file.py) or a directory (directory.py), and remembers the answer for a while. Must not know: connections,
+framing.
 Invariants
 - An empty password is never passed on: a directory would take it for an anonymous bind, and accept it.
 - A password that was refused is not tried again within `seconds`: a client that repeats it does not use up the attempts
-  that the directory allows its user. That no answer could be had is not remembered.
-- No password is kept: only its HMAC-SHA-256, by a key that ends with the process.
+  that the directory allows its user. If there was no answer, nothing is remembered.
+- No password is kept, only its HMAC-SHA-256 with a key that exists as long as the process.
 Owner: one worker; `check` is called in several threads.
 """
 

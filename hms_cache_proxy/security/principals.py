@@ -1,4 +1,4 @@
-r"""Names of Kerberos (`alice@EXAMPLE.COM`, `hive/host@EXAMPLE.COM`), and the short names that rules make of them.
+r"""Kerberos names (`alice@EXAMPLE.COM`, `hive/host@EXAMPLE.COM`), and the short names that rules make of them.
 
 Job: parse names and rules, apply rules in their order. The rules are those of Hadoop's `hadoop.security.auth_to_local`:
 
@@ -8,7 +8,7 @@ Job: parse names and rules, apply rules in their order. The rules are those of H
     DEFAULT                             the first component of a name in the default realm
 
 `$0` is the realm, `$1` the first component. The first rule that applies decides; if none does, the name has no short
-name, and its owner is nobody here. Must not know: keys, tickets, users.
+name, and its owner is refused. Must not know: keys, tickets, users.
 """
 
 from __future__ import annotations

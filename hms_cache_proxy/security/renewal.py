@@ -1,7 +1,7 @@
-"""What is made from files, and made again when they change.
+"""A value that is made from files, and made again when they change.
 
-Job: keep the present value, notice changes, and keep the old value while the files cannot be used. Must not know: what
-the files hold. Owner: one process; nothing here is called from two threads at once.
+Job: keep the value and notice changes of the files; while these cannot be used, the old value stays. Must not know:
+what the files hold. Owner: one process; nothing here is called from two threads at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Logins of the proxy to metastores with its own principal: the client's side of GSSAPI (RFC 4752), without I/O.
+"""Logs the proxy in to metastores with its own principal: the client's side of GSSAPI (RFC 4752), without I/O.
 
-Job: `ServiceLogins` makes a `KerberosLogin` for each connection. The ticket is got from the KDC with the key in the
-keytab, and kept in memory; the library gets another one when half of its time is over. Everything here may wait for the
+Job: `ServiceLogins` makes a `KerberosLogin` for each connection. The library gets a ticket from the KDC with the key in
+the keytab, keeps it in memory, and gets another one when half of its time is over. Everything here may wait for the
 KDC: call it in a thread. Must not know: connections. Errors are LoginFailed.
 """
 

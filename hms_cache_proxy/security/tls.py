@@ -1,7 +1,7 @@
-"""Contexts of TLS, made from the files that the settings name.
+"""TLS contexts, made from the files that the settings name.
 
 Job: `for_clients` and `for_metastores`. A file that cannot be used is a ConfigError of one line that names the setting.
-Must not know: connections. Contexts are never changed, only replaced: a connection keeps the one that it began with.
+Must not know: connections. Contexts are replaced, never changed: a connection keeps the one that it began with.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The proxy's own delegation tokens: who gets one, and which are good.
+"""The proxy's own delegation tokens: who gets one, and which are valid.
 
-Job: issue, renew and cancel tokens for callers, and give the password of a token that is good to DIGEST-MD5. Nothing is
-kept of a token: its identifier says whose it is and until when, and its password proves that one of the keys signed it.
-So a token cannot get a later end, and there is no date before it by which it must have been renewed: renewing one only
-tells how long it is good. Must not know: connections, the form of calls. Errors are NotAllowed, which the caller may
-read; LoginRefused for a login. Owner: one worker.
+Job: issue, renew and cancel tokens for callers, and give DIGEST-MD5 the password of a valid token. Tokens are not
+stored: a token's identifier says whose it is and until when it is valid, and its password proves that one of the keys
+signed it. So a token cannot be prolonged, and need not be renewed: to renew one only tells how long it is valid. Must
+not know: connections, the form of calls. Errors are NotAllowed, which the caller may read; LoginRefused for a login.
+Owner: one worker.
 """
 
 from __future__ import annotations

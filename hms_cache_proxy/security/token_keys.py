@@ -2,8 +2,8 @@
 
 Job: read them from the file that `tokens.key_file` names, or make a file with one in the data directory. Every worker,
 replica and restart that has the keys can check every token, so tokens are stored nowhere. Must not know: tokens, who
-asks. The file has one key a line; the first signs, all verify, so that a new key is put in front, and an old one stays
-until its tokens have expired. A key's number, which is in the identifier, is made of the key.
+asks. The file has one key per line. The first one signs, and all of them verify. So a new key is put first, and an old
+one stays until its tokens have expired. A key's number, which is in the identifier, is derived from the key.
 """
 
 from __future__ import annotations

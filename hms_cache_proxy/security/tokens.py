@@ -1,8 +1,8 @@
-"""Delegation tokens as Hadoop's clients carry them: bytes to values and back.
+"""Delegation tokens as Hadoop's clients have them: bytes to values and back.
 
 Job: a `Token` is an identifier and its password, as text that a client keeps (URL-safe base64 of Hadoop's Writable
-encoding: each part is its length as a variable-length number, and its bytes). An `Identifier` is what the first part of
-one of ours, or of a metastore's, says. Must not know: keys, who may do what, the clock.
+encoding: each part is its length as a variable-length number, and its bytes). An `Identifier` is the decoded first part
+of such a token, of the proxy or of a metastore. Must not know: keys, who may do what, the clock.
 Byte layout of an identifier: 0; owner, renewer and real user as texts; time of issue and last moment in ms, number and
 number of the key as variable-length numbers.
 """

@@ -1,8 +1,8 @@
 """The groups of users, from a file in the format of /etc/group: `GROUP:PASSWORD:NUMBER:USER,USER` in each line.
 
-Job: tell whether a user is in one of several groups. Must not know: what groups may do. A user is in those groups whose
-lines name it; that its account has one as its primary group does not count, because the file does not say so. Owner:
-the present value of a Renewable.
+Job: tell whether a user is in one of several groups. Must not know: what groups may do. A user is in the groups whose
+lines name it. The primary group of the user's account does not count, because it is not in this file. Owner: the
+present value of a Renewable.
 """
 
 from __future__ import annotations

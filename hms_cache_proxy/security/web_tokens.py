@@ -1,10 +1,11 @@
-"""Signed tokens (JWT): whose they are, checked against a set of public keys (JWKS).
+"""Finds out whose a signed token (JWT) is, and checks it against a set of public keys (JWKS).
 
-Job: a key set from its JSON, tokens to users, and tokens that were found right once, so that a request costs a lookup.
+Job: read a key set from its JSON, turn tokens into users, and remember tokens that have been checked, so that a further
+request costs only a lookup.
 Must not know: where keys come from, HTTP.
-Invariants: only asymmetric algorithms, and of these only those of the key's own type, so a token cannot choose how it
-is checked. A token has an end (`exp`). What was found right is forgotten with the keys, and is not believed after its
-end. Nothing of a token is in a reason: reasons are logged. Owner: one worker's loop.
+Invariants: only asymmetric algorithms are accepted, and of these only those of the key's own type, so a token cannot
+choose how it is checked. A token must have an end (`exp`). A remembered token is forgotten when the keys change, and is
+not accepted after its end. Reasons have nothing of a token, because they are logged. Owner: one worker's loop.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Job: accept a connection, or leave it to a worker that has fewer. The supervisor owns the socket, so connections wait in
 its queue while workers end and start. Must not know: what is sent on a connection.
 
-Every worker is woken for each connection. The one with the fewest connections accepts it at once. Another waits, longer
-the more connections it has in excess, and then accepts the connection if it is still there: the first worker is busy,
-or hangs.
+Every worker is woken for each connection. The one with the fewest connections accepts it at once. The others wait, the
+longer the more connections they have in excess, and then accept the connection if it is still there, because the first
+worker is busy or hangs.
 Invariant: a connection waits at most `LONGEST_S` for a worker with fewer connections.
 Owner: the worker's loop.
 """

@@ -1,4 +1,5 @@
-"""The access log of one worker: a line for each counted call, written in the background. The slow log is another one.
+"""The access log of one worker: a line for each counted call, written in the background. The slow log is of the same
+class.
 
 Job: record a call (well under a microsecond). Must not know: what a line contains (access_lines.py), how lines are
 written (line_log.py). Owner: the worker's event loop.

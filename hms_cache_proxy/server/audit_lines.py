@@ -1,10 +1,10 @@
 """One line of the audit log: a call, a login, or something that was refused.
 
-Job: write what was recorded as JSON. The objects are read from the request by the rules of the method table, the number
-of partitions, or the exception, from the beginning of the reply. docs/audit.md describes the lines. Must not know:
+Job: write what was recorded as JSON. The objects come from the request, by the rules of the method table; the number of
+partitions or the exception comes from the beginning of the reply. docs/audit.md describes the lines. Must not know:
 files, the loop.
-Invariants: of a request's arguments only names of catalogs, databases and tables appear; of a reply nothing but a
-number, or the name of an exception. Tokens, passwords and argument values appear nowhere.
+Invariants: a line has no arguments of the request but names of catalogs, databases and tables, and nothing of the reply
+but a number or the name of an exception. Tokens, passwords and other values never appear.
 Owner: the worker's event loop.
 """
 

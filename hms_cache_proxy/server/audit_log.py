@@ -1,7 +1,8 @@
-"""The audit log of one worker: who called what and what came of it, logins, and what was refused.
+"""The audit log of one worker: who called what with which result, logins, and what was refused.
 
-Job: record these, and give them to the background (line_log.py). Must not know: what a line contains (audit_lines.py).
-Invariant: what waits for the next flush is bounded in number and bytes. What is beyond that is counted, and a line in
+Job: record these, and have them written in the background (line_log.py). Must not know: what a line contains
+(audit_lines.py).
+Invariant: what waits for the next flush is bounded in number and bytes. Calls beyond that are counted, and a line in
 the file says how many are missing.
 Owner: the worker's event loop.
 """

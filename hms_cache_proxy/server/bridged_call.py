@@ -1,4 +1,4 @@
-"""A bridged call under way: the twin that is called instead, and the old reply made of the twin's.
+"""One bridged call: its twin is called instead, and the twin's reply is made into the old one.
 
 Job: the state of one bridged request; methods/bridge.py knows what the calls mean. Must not know: sockets.
 A reply up to HOLD_BYTES is held and spliced exactly. A longer one is spliced as it passes: the old result is the

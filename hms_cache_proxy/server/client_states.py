@@ -1,10 +1,10 @@
-"""The states of a client connection: a type for each, with exactly what is known in that state.
+"""The states of a client connection: one type for each, with exactly what is known in that state.
 
 Job: `connection.py` moves from one to the next:
 
     Listening -> (WaitingForLook | WaitingForStep | Working ->) Serving | (WaitingForPeers ->) Relaying -> Listening
 
-Each state can be followed by Over. HotPathUse is all that the driver needs to know of it.
+Each state can be followed by Over. HotPathUse is all that the driver needs to know of the state.
 Must not know: when any of this happens. Owner: one ClientConnection.
 """
 

@@ -20,13 +20,13 @@ class Why(Enum):
     """Why a client connection is closed by this side."""
 
     FINISHED = "finished"  # the client closed its side, or the worker drains
-    WIRE = "wire"  # its bytes break the protocol
-    LIMIT = "limit"  # ... or a limit
-    TRANSPORT = "transport"  # its first bytes belong to an unsupported transport
+    WIRE = "wire"  # the client broke the protocol
+    LIMIT = "limit"  # the client exceeded a limit
+    TRANSPORT = "transport"  # its first bytes belong to a transport that is not offered
     IDLE = "idle"
-    UPSTREAM = "upstream"  # a reply that has begun cannot be finished, because of the metastore
-    CACHE = "cache"  # ... or because of the cache
-    LOGIN = "login"  # the token that it has come by is good no more
+    UPSTREAM = "upstream"  # the metastore failed after a reply had begun
+    CACHE = "cache"  # the cache failed after a reply had begun
+    LOGIN = "login"  # its login is no longer valid
     SESSION = "session"  # its session calls could not be repeated: a call must never run as another user
 
 

@@ -1,12 +1,13 @@
 """The logic of one client connection: turns events into commands for the driver.
 
-Job: requests one at a time and in order, each answered here (own_replies.py) or relayed (exchange.py); back-pressure,
-limits, idle time, drain. Pure: each method is an event (with the time in ns) and returns commands, in order. Must not
-know: sockets, loop, clock.
+Job: take requests one at a time and in order, and have each answered here (own_replies.py) or relayed (exchange.py). It
+also applies back-pressure, limits, idle time and the drain. Pure: each method stands for an event (with the time in ns)
+and returns commands, in order. Must not know: sockets, loop, clock.
 
 Invariants
-- A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
-  PIPELINE_BYTES the client is not read from. Nor is it while so many wait for a turn, of requests of one packet.
+- A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait. While more
+  than PIPELINE_BYTES wait, the connection is not read. After REQUESTS_PER_TURN requests that came together, other
+  connections have their turn.
 - `mode` tells the driver whether a whole chunk may be tried on the dispatcher's hot path: no partial request, nothing
   in flight, and the client reads.
 - After Close no command follows. Owner: the worker's event loop.

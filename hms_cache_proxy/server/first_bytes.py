@@ -1,6 +1,7 @@
-"""Within TLS: waits for a client's first bytes, then gives the connection to the protocol that they belong to.
+"""Inside TLS, waits for a client's first bytes, and then hands the connection to the protocol that they belong to.
 
-Job: what MSG_PEEK is to a plain socket. Must not know: what the bytes mean (handshakes.py). Owner: the worker's loop.
+Job: do inside TLS what MSG_PEEK does on a plain socket. Must not know: what the bytes mean (handshakes.py). Owner: the
+worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a request gets to a metastore: to which one, and over a connection that knows the client's session.
+"""Brings a request to a metastore, over a connection that has the client's session.
 
 Job: try the metastores one after the other, and repeat the session calls on the connection that opens. Pure: each event
-returns the next state, or how it went; exchange.py acts on it. Must not know: commands, replies to the request, what
-the client is told.
+returns the next state or the outcome; exchange.py acts on it. Must not know: commands, replies to the request, what the
+client is told.
 
 Invariants
 - Nothing else is sent over a connection before every session call has succeeded on it: a call must never run as another

@@ -1,13 +1,13 @@
 """Begins connections: finds out what a client speaks, and does its handshakes.
 
-Job: a new socket becomes a Client (driver.py), over TLS if the client speaks it, after a login if it begins with SASL
-(login.py), for HTTP if it begins so, or is closed. The first bytes are looked at in the kernel's buffer (MSG_PEEK), so
-that TLS or the Client reads all of them; within TLS, FirstBytes has them. Where plain Thrift alone is allowed, nothing
-is looked at, nor within TLS where it alone is: the Client refuses what it does not speak (inbox.py). Must not know:
+Job: make a Client (driver.py) of each new socket, or close it. A client may begin with TLS, with a login by SASL
+(login.py) or with HTTP. Its first bytes are looked at in the kernel's buffer (MSG_PEEK), so that TLS or the Client can
+still read all of them; inside TLS, FirstBytes holds them. Where only plain Thrift is allowed, on the socket or inside
+TLS, nobody looks at the first bytes: the Client refuses what it does not understand (inbox.py). Must not know:
 requests.
-Invariants: what `security.transports` does not name is never answered, within TLS neither. A connection that is not yet
-a Client has `security.handshake_timeout_s`, and a worker has `security.max_handshakes` of them: one more ends the
-oldest, because a client that is served does not need long.
+Invariants: a transport that `security.transports` does not name is never answered, outside TLS or inside. A connection
+must become a Client within `security.handshake_timeout_s`. A worker has at most `security.max_handshakes` such
+connections; one more ends the oldest, because a handshake that works does not take long.
 Owner: the worker's loop.
 """
 

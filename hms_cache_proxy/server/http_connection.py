@@ -1,12 +1,12 @@
 """The logic of one HTTP client's connection: a ClientConnection whose requests come as POSTs, each from a user.
 
-Job: what HTTP adds to connection.py: the user of each request, statuses of requests that are refused, empty answers to
-calls without a reply, the end of a connection that the client does not keep, time for heads and bodies. Must not know:
-sockets, the loop, the clock, how a user is proved.
-Invariants: the upstream connection belongs to one user. If a request comes from another one than the request before
-it, that connection is closed, and what was known of the session is forgotten, before the request is looked at. The user
-is told to the metastore as that of any login is (connection.py).
-A call whose reply cannot begin gets an exception of Thrift, also where a plain connection would be closed.
+Job: add to connection.py what HTTP needs: the user of each request, statuses for requests that are refused, empty
+answers to calls without a reply, the end of a connection that the client does not keep open, and time limits for heads
+and bodies. Must not know: sockets, the loop, the clock, how a user is proved.
+Invariants: the upstream connection belongs to one user. If a request comes from another user than the one before it,
+that connection is closed and the session is forgotten, before the request is looked at. The metastore is told the user
+as after any login (connection.py). A call that gets no reply is answered with a Thrift exception, even where a plain
+connection would be closed.
 Owner: the worker's event loop.
 """
 

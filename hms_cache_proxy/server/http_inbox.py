@@ -1,9 +1,10 @@
-"""Cuts the bytes of one HTTP client into requests, each with the user whom it comes from.
+"""Cuts the bytes of one HTTP client into requests, and finds each one's user.
 
-Job: heads to users (`admit` decides), bodies to messages. Must not know: how a user is proved, what a request means.
-Invariants: nothing of a body is kept before its head was admitted. A body is exactly one message: a second one in it
-would pass unseen. The body of a request that is refused is read to its end if it is short, so that the connection can
-go on; otherwise the connection ends. Owner: one HttpConnection.
+Job: turn heads into users (`admit` decides) and bodies into messages. Must not know: how a user is proved, what a
+request means.
+Invariants: no part of a body is kept before its head has been admitted. A body is exactly one message; otherwise a
+second message in it would go unnoticed. If a request is refused, a short body is read to its end, so that the
+connection can be used further; otherwise the connection ends. Owner: one HttpConnection.
 """
 
 from __future__ import annotations

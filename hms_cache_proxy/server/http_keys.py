@@ -1,8 +1,8 @@
 """Follows the keys that sign tokens (`http_transport.jwks`): a file that changes, or a URL that is read again.
 
-Job: give new keys to the worker's WebTokens. A set that cannot be read or used changes nothing, is logged and counted.
-A URL is read at the start, every `jwks_refresh_s`, and soon after a token named a key that is unknown. Must not know:
-tokens. Owner: the worker's loop.
+Job: give new keys to the worker's WebTokens. A key set that cannot be read or used changes nothing; this is logged and
+counted. A URL is read at the start, every `jwks_refresh_s`, and soon after a token has named an unknown key. Must not
+know: tokens. Owner: the worker's loop.
 """
 
 from __future__ import annotations

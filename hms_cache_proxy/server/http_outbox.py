@@ -1,7 +1,7 @@
-"""Sends replies to one HTTP client: with their length where it is known, otherwise in chunks as they arrive.
+"""Sends replies to one HTTP client: with their length if it is known, otherwise in chunks as they arrive.
 
-Job: heads and chunks around what an Outbox sends. A client of HTTP/1.0 understands no chunks: its replies are spooled
-until they are complete, as those of a framed client are. Must not know: where a reply comes from.
+Job: put heads and chunks around what an Outbox sends. A client of HTTP/1.0 does not understand chunks, so its replies
+are spooled until they are complete, like those for framed clients. Must not know: where a reply comes from.
 Owner: one HttpConnection.
 """
 

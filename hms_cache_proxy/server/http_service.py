@@ -1,7 +1,7 @@
-"""What a worker needs to serve HTTP: users, keys, and metastores that take the user's name.
+"""What a worker needs to serve HTTP: users, keys, and metastores that act as the named user.
 
-Job: make the Clients of HTTP connections, and follow the keys. Requests are refused as long as a metastore is known to
-ignore the users that it is told (set_ugi_check.py), or none has been asked. Must not know: heads, tokens. Owner: the
+Job: make the Clients of HTTP connections, and follow the keys. Requests are refused while a metastore is known to
+ignore the users that it is told (set_ugi_check.py), and until one has been asked. Must not know: heads, tokens. Owner: the
 worker's loop.
 """
 

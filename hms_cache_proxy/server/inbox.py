@@ -4,8 +4,8 @@ Job: detect the transport, cut the stream into messages of any size, keep bytes 
 loop, what a request means.
 Invariants: a request is returned when it is complete, because the names in it must be fenced before it leaves. Up to
 WINDOW_BYTES it is returned as bytes. Beyond that, or if the worker's memory is used up, it is a Spool (a file) and its
-first HEAD_BYTES. A frame holds exactly one message; any other frame is refused, because a second call in it would pass
-unseen. Owner: one ClientConnection.
+first HEAD_BYTES. A frame holds exactly one message; any other frame is refused, because a second call in it would go
+unnoticed. Owner: one ClientConnection.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A log of one worker that is written in the background: items in, lines out.
 
-Job: keep what is to be logged, once a second make lines of it in slices of the loop's time, and write them in a thread.
-The access log, the slow log and the audit log are such logs. Must not know: what a line contains (access_lines.py,
-audit_lines.py), how files are rotated (log_file.py).
+Job: keep what is to be logged; once a second, turn it into lines in slices of the loop's time, and write them in a
+thread. The access log, the slow log and the audit log are such logs. Must not know: what a line contains
+(access_lines.py, audit_lines.py), how files are rotated (log_file.py).
 
-Invariants: the log never delays a call or makes it fail. Memory is bounded: beyond `most` items, items are left out.
-If a file cannot be written, its lines are lost. Both are counted, and said in the worker's log. A worker that is killed
+Invariants: the log never delays a call or makes it fail. Memory is bounded: beyond `most` items, items are left out. If
+a file cannot be written, its lines are lost. Both are counted and reported in the worker's log. A worker that is killed
 loses the items since the last flush.
 Owner: the worker's event loop; only writing is done in a thread, one write at a time.
 """

@@ -1,9 +1,10 @@
 """A file of lines that is rotated by size.
 
-Job: append whole lines; begin a new file when it is full, renaming FILE to FILE.1, FILE.1 to FILE.2 and so on, and
-keeping a number of them; reopen it when another program has moved or removed it. Must not know: the lines' contents.
-Invariants: a line is never mixed with the rest of one that could not be written completely, nor split between files.
-Nothing is raised: the caller counts the lines that a full disk costs.
+Job: append whole lines. When the file is full, begin a new one: FILE becomes FILE.1, FILE.1 becomes FILE.2 and so on,
+and a number of them are kept. Reopen the file when another program has moved or removed it. Must not know: the lines'
+contents.
+Invariants: a line never follows the remains of one that was not written completely, and is never split between files.
+Nothing is raised: the caller counts the lines that are lost on a full disk.
 Owner: one process for each path; one call at a time, from any thread.
 """
 

@@ -1,8 +1,7 @@
-"""Logins of clients with SASL: the negotiation with one client, and what it is called from then on.
+"""Logins of clients with SASL: the negotiation with one client, and its name from then on.
 
-Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. A
-client whose login holds no longer, because its token has expired or was cancelled, or because a metastore is found to
-ignore users, is closed (`watch`).
+Job: `Logins.let_in` negotiates on a new SaslStream, and makes a Client for the user that logs in. `watch` closes a
+client whose login is no longer valid: its token has expired or was cancelled, or a metastore is found to ignore users.
 Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 

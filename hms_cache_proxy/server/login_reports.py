@@ -1,7 +1,7 @@
-"""What is told of logins with SASL.
+"""Reports logins with SASL.
 
-Job: each login, and each that is refused, is one line of the log, and of the audit log: who, from where, how, why not;
-no secret is in it. Both are counted. Must not know: how a login is done. Owner: the worker's loop.
+Job: write a line to the log and to the audit log for each login and for each refusal: who, from where, how, and why
+not. The lines have no secrets. Both are counted. Must not know: how a login is done. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The mechanisms of SASL that clients may log in with, by the settings.
+"""The SASL mechanisms that the settings allow clients to log in with.
 
-Job: `offered` says which they are; each begins a login for a connection, and knows what its user is called. Must not
-know: negotiations, connections (login.py). Owner: one worker's loop; the steps of a login run in the mechanism's
-threads, as they take milliseconds (a ticket; a file is locked, the replay cache), or seconds (a password).
+Job: `offered` returns them; each begins a login for a connection, and gives its user a name. Must not know:
+negotiations, connections (login.py). Owner: one worker's loop; the steps of a login run in the mechanism's threads,
+because they take milliseconds (a ticket, for which the replay cache's file is locked) or seconds (a password).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tables and users that are asked for most, of one worker: by calls, by misses, by time at the metastore.
+"""The tables and users with the most calls, misses and time at the metastore, in one worker.
 
 Job: count samples of the calls in bounded memory, over the last hour, and write the highest counts to a file that the
-supervisor reads. Must not know: how samples of hits are chosen (methods/hot.py), who reads the file.
-Each list is a Space-Saving summary (space_saving.py). GENERATIONS of five minutes each make the hour.
+supervisor reads. Must not know: how samples of hits are chosen (methods/hot.py), who reads the file. Each list is a
+Space-Saving summary (space_saving.py). The hour consists of GENERATIONS of five minutes each.
 Owner: the worker's event loop; only writing is done in a thread.
 """
 

@@ -1,9 +1,9 @@
 """Sends replies to one client: frames them, and keeps them while the client is slow.
 
-Job: turn parts of a reply into Send commands or, while they cannot be sent, keep them in a bounded spool. A framed
-reply begins with its length, so a reply in parts is spooled until it is complete. Must not know: where a reply comes
-from. Invariants: bytes leave in order; memory is bounded by the spool's window and the transport's high-water mark.
-While files have no room left (`limits.spool_bytes`), a source that can be paused waits for its client (`waits`).
+Job: turn parts of a reply into Send commands, or keep them in a bounded spool while they cannot be sent. A framed reply
+begins with its length, so its parts are spooled until it is complete. Must not know: where a reply comes from.
+Invariants: bytes leave in order; memory is bounded by the spool's window and the transport's high-water mark. When
+`limits.spool_bytes` is used up, a source that can be paused waits until its client has read (`waits`).
 Owner: one ClientConnection.
 """
 

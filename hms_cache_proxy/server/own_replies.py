@@ -1,12 +1,12 @@
-"""Replies that the proxy makes itself, on their way to one client.
+"""Sends the replies that the proxy makes itself to one client.
 
-Job: hand what the dispatcher serves to the outbox, whole or in slices, and report it. Pure: commands are appended to
-the owner's list. Must not know: how a reply is made, what the metastore says, sockets, the clock.
+Job: hand what the dispatcher serves to the outbox, whole or in slices, and report the call. Pure: commands are appended
+to the owner's list. Must not know: how a reply is made, what the metastore says, sockets, the clock.
 
 Invariants
 - The next slice is made only when the outbox has room for it, one in each turn of the loop.
 - If a reply cannot be finished and none of it was sent, an exception replaces it. If some of it was sent, the client's
-  connection is closed, because nothing else can say so.
+  connection is closed: there is no other way to tell the client.
 - Each reply is reported once, when it has been handed over or broken off.
 Owner: one ClientConnection.
 """

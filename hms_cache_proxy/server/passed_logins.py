@@ -1,10 +1,10 @@
-"""Logins of clients at a metastore, passed through: the metastore decides, as if the proxy were not there.
+"""Passes logins of clients through to a metastore, which decides as if the proxy were not there.
 
-Job: `PassedLogins.let_in` connects to a metastore, passes the negotiation on (passed_login.py), and makes a Client with
-both connections. From then on the client's calls are those of any other; what is relayed goes over that connection,
-which the metastore takes to be the client's own. Must not know: mechanisms, requests.
-Invariants: a client has one connection to one metastore, from its login to its end. It is never released, replaced or
-given to anybody else: when it is lost, the client is closed as soon as it needs it.
+Job: `PassedLogins.let_in` connects to a metastore, passes the negotiation on (passed_login.py), and makes a Client of
+both connections. From then on the client is served like any other; its relayed calls go over that connection, which the
+metastore takes for the client's own. Must not know: mechanisms, requests.
+Invariants: a client has one connection to one metastore from its login to its end. This connection is never released,
+replaced or given to another client. When it is lost, the client is closed as soon as it needs it.
 Owner: the worker's loop.
 """
 

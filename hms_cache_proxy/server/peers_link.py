@@ -1,13 +1,14 @@
 """A worker's connection to the peers' process: asks whether a write may leave, or a reply be passed on.
 
-Job: requests with an answer are sent again on each new connection. If no answer comes, because the process is stuck or
-gone, or because something could not be recorded, the words of the state page decide: nothing waits any more once all
-leases that this proxy had given when it was asked have run out, and writes may leave at all. This is safe because what
-a question is about (a fence, a note) is recorded before the question is asked, and the process raises the word before
-it reads the records and gives a lease (fleet.py): whoever gets a lease later is told first. While something cannot be
-recorded, no lease is given. A write that has left by the page may be over before the process hears of it: then its
-fence stands no more, and a note takes its place (`alone`). So no question waits for longer than the longest lease, or
-for as long as a young proxy waits for its peers. Must not know: the protocol between proxies. Owner: the worker's loop.
+Job: ask the questions, again on each new connection if they have no answer yet. If no answer comes, because the process
+is stuck or gone, or because something could not be recorded, the state page decides: a question is answered with yes
+once all leases have run out that this proxy had given when the question was asked, and the proxy is old enough to let
+writes leave. This is safe: what a question is about (a fence, a note) is recorded before the question is asked, and the
+process writes the end of a lease to the page before it reads the records and gives the lease (fleet.py), so whoever
+gets a lease later is told first. While something cannot be recorded, no lease is given. A write that has left because
+of the page may be over before the process hears of it. Its fence is gone then, and a note takes its place (`alone`). So
+no question waits for longer than the longest lease, or than a young proxy waits for its peers. Must not know: the
+protocol between proxies. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Executes the refreshes of TTL mode: asks the metastore after answers were given.
+"""Executes the refreshes of TTL mode: asks the metastore after the answers have been given.
 
-Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi, or,
-where the proxy logs in, is made for the user or as the proxy. A failure leaves the old entry, which is still due, and
-costs other entries a new connection. Must not know: what is asked.
+Job: reload entries over connections of its own, one for each user whose entries are due. A connection begins with that
+user's set_ugi; where the proxy logs in, it logs in for the user or as itself. If a reload fails, the old entry stays
+and is still due, and the other entries need a new connection. Must not know: what is asked.
 Owner: a task of the worker.
 """
 

@@ -1,8 +1,8 @@
 """Follows the files that secure connections, and the settings that the supervisor has read again at SIGHUP.
 
-Job: look once a second, tell the log and the metrics. What is made from files is made again when they change, or at
-SIGHUP: new connections use what is new; those that are open keep what they began with. Files that cannot be used
-change nothing. Changed settings apply to the next call. Must not know: what the files hold. Owner: the worker's loop.
+Job: look once a second, and report to the log and the metrics. When files change, and at SIGHUP, what is made from them
+is made again. New connections use it; open connections keep what they began with. Files that cannot be used change
+nothing. Changed settings apply to the next call. Must not know: what the files hold. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One reply of a metastore as it arrives.
 
-Job: find its end, check that it belongs to the request, and hold it back if that is asked for and it is short enough.
+Job: find its end, check that it belongs to the request, and hold it back if this is requested and it is short enough.
 Must not know: where it goes. Invariants: nothing is released before the header has been checked. At most `hold_bytes`
-are held (of exceptions, which are short, EXCEPTION_BYTES), and less if the worker's memory is used up.
+are held (of an exception, EXCEPTION_BYTES), and less if the worker's memory is used up.
 Owner: one Exchange.
 """
 

@@ -1,7 +1,7 @@
 """What a worker needs to let clients in with SASL: the mechanisms, the proxy's own delegation tokens, logins.
 
-Job: make these of the settings, and follow their files; or, with `security.upstream_identity = "pass_through"`, have
-the metastores let clients in. Must not know: a negotiation, calls. Owner: the worker's loop.
+Job: make these from the settings, and follow their files. With `security.upstream_identity = "pass_through"`, have the
+metastores decide about logins instead. Must not know: a negotiation, calls. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Watches that the metastores heed the users that the proxy names with set_ugi.
+"""Watches whether the metastores act as the users that the proxy names with set_ugi.
 
-Job: ask each metastore, and tell why users must not be let in. A user who was believed here must not act as somebody
-else there: a metastore with `metastore.execute.setugi = false` answers set_ugi, and runs every call as itself. (A
+Job: ask each metastore, and say why users must not be let in. A user who is authenticated here must not act as somebody
+else there. A metastore with `metastore.execute.setugi = false` answers set_ugi, but runs every call as itself. (A
 metastore that requires a login closes plain connections itself. One where the proxy logs in, or to which it speaks
 HTTP, is not told users with set_ugi, and is not asked.)
 Must not know: logins, requests. Owner: the worker's loop.

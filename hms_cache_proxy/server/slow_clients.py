@@ -1,7 +1,7 @@
 """Clients that do not read what is sent to them, and the memory that they occupy.
 
 Job: count the bytes in their transports' buffers, and choose which to close when all memory is used up: those that have
-not read for the longest time, and at least for PATIENCE_NS, which a client that reads never reaches. Must not know:
+not read for the longest time, but at least for PATIENCE_NS. A client that reads never stops for so long. Must not know:
 sockets, the clock. Owner: the worker's event loop.
 """
 

@@ -1,8 +1,9 @@
 """The names with the highest counts, in bounded memory.
 
 A Space-Saving summary (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data
-Streams, 2005): a name that is not among the COUNTERS counted ones takes the place of the smallest count, and goes on
-from it. So a count is too high by at most the smallest one, and no name with more than a COUNTERS-th of all is missing.
+Streams, 2005): a name that is not counted yet takes the place of the name with the smallest count, and continues from
+that count. So a count is too high by at most the smallest one, and a name with more than 1/COUNTERS of the total is
+never missing.
 Must not know: what is counted. Imports nothing, because the supervisor needs its constants, too.
 """
 

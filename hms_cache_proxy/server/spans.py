@@ -1,7 +1,7 @@
 """OpenTelemetry's spans of calls, made and exported by its SDK.
 
-Job: make the spans of a recorded call, hand them to the SDK, which exports them by OTLP over HTTP in a thread of its
-own, and tell what became of them. Must not know: which calls are traced (traces.py), connections, the loop.
+Job: make the spans of a recorded call, hand them to the SDK, and report what became of them. The SDK exports them by
+OTLP over HTTP in a thread of its own. Must not know: which calls are traced (traces.py), connections, the loop.
 
 A call is one trace: a span of kind SERVER from the complete request to the last byte of the reply, and, if the request
 was sent to a metastore, a child of kind CLIENT that ends with the metastore's answer. Thrift has no place for the

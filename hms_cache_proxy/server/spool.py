@@ -2,10 +2,10 @@
 
 Job: hold one message that is incomplete, or whose receiver is slow. It is written first and read afterwards; `rewind`
 begins again. Must not know: messages, sockets.
-Invariants: in memory are at most `memory_bytes`, plus what a full disk has no room for, within the worker's budget for
+Invariants: at most `memory_bytes` are in memory, plus what does not fit on a full disk, within the worker's budget for
 memory. The file has no name, so nothing is left after a crash. LimitError is raised beyond `limit` bytes, beyond the
-worker's budget for files, and, if the disk is full, beyond its budget for memory. Owner: one connection of the worker's
-event loop (writes go to the kernel's page cache, so they do not normally wait for a disk).
+worker's budget for files and, if the disk is full, beyond the worker's budget for memory. Owner: one connection of the
+worker's event loop (writes go to the kernel's page cache, so they do not normally wait for a disk).
 """
 
 from __future__ import annotations

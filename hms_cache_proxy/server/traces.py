@@ -1,11 +1,11 @@
 """Traces of one worker: which calls become spans, and when.
 
-Job: choose calls at random, keep what their spans need, and once a second have spans made of it (spans.py), in slices
-of the loop's time. Must not know: OpenTelemetry, which is an extra and is loaded only if traces are on.
+Job: choose calls at random, keep what their spans need, and once a second have the spans made (spans.py), in slices of
+the loop's time. Must not know: OpenTelemetry, which is an extra and is loaded only if traces are on.
 
-Invariants: a trace never delays a call or makes it fail. Memory is bounded: beyond MOST_CALLS that wait, or as many
-spans on their way as the SDK's queue holds, calls get no span, and are counted. Spans are exported in the SDK's own
-thread; a collector that does not answer costs spans, nothing else.
+Invariants: a trace never delays a call or makes it fail. Memory is bounded: if MOST_CALLS wait, or the SDK's queue is
+full of spans, further calls get no span, and are counted. Spans are exported in the SDK's own thread; a collector that
+does not answer costs spans, nothing else.
 Owner: the worker's event loop.
 """
 

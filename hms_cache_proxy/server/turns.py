@@ -1,9 +1,9 @@
 """Schedules long work: which connection continues next, and for how long in one turn of the loop.
 
-Job: long work (a listing, a search, a large message) is cut into slices of about a millisecond. Together the slices of
-a worker have BUDGET_NS, and at least one slice, between two polls of the sockets. So a short call waits for one slice,
-however many listings are under way. The addresses of clients take turns, and so do the connections of one address. Must
-not know: what a slice does. Owner: the worker's event loop.
+Job: long work (a listing, a search, a large message) is cut into slices of about a millisecond. Between two polls of
+the sockets, a worker runs slices for BUDGET_NS, at least one. So a short call waits for about one slice, however much
+long work there is. The addresses of clients take turns, and so do the connections of one address. Must not know: what a
+slice does. Owner: the worker's event loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What it means for a request that its metastore fails.
+"""Decides what a failure of the metastore means for a request.
 
-Job: decide whether it is sent again or given up, how it ends, and whether the client's connection ends with it.
-exchange.py acts. Must not know: connections, commands, how a failure is noticed.
+Job: decide whether the request is sent again or given up, how it ends, and whether the client's connection ends with
+it. exchange.py acts. Must not know: connections, commands, how a failure is noticed.
 
 Invariants
 - A request is sent again only if it is a read and no byte of a reply has arrived: once, or once to each other

@@ -1,12 +1,13 @@
 """The states of a client's upstream connection, and of the request on it.
 
-Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next, as
-`forwarding.py` says until a metastore is reached:
+Job: one type for each state, with exactly what is known in that state. `exchange.py` moves from one to the next; until
+a metastore is reached, `reaching.py` says to which:
 
     Closed -> Opening -> (Replaying ->) Questioning | Asking -> Replying (-> Streaming) -> Idle -> Questioning | Asking
 
 Each state is followed by Closed when the connection is lost. Opening, Replaying, Questioning and Asking can also be
-followed by Opening, at the next endpoint or once more. Must not know: when any of this happens. Owner: one Exchange.
+followed by Opening, for the next endpoint or for the same one again. Must not know: when any of this happens. Owner:
+one Exchange.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Wakes the follower, and hears when it has looked.
+"""Wakes the follower, and is told when its step has ended.
 
-Job: send a datagram to the follower's socket, which makes it begin a step: a write has ended, or a read waits. When
+Job: send a datagram to the follower's socket, so that it begins a step, when a write has ended or a read waits. When
 that step has ended, the follower sends a datagram back. Must not know: why.
-Invariant: it never blocks and never fails. A datagram that is lost (no follower, queue full) costs at most one poll
-interval, and so does a socket that cannot be bound. Owner: one worker.
+Invariant: it never blocks and never fails. A lost datagram (no follower, a full queue) or a socket that cannot be bound
+costs at most one poll interval. Owner: one worker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A worker process: accepts, serves, drains.
 
-Job: `run` has what the connections share made (worker_parts.py), accepts from the listening socket together with the
-other workers (acceptor.py), does what is due now and then, and drains on SIGTERM: no new connections; running calls may
-take up to `drain_timeout_s`; the rest are aborted. Owner: the process.
+Job: `run` makes what the connections share (worker_parts.py), accepts connections from the socket that all workers
+share (acceptor.py), does periodic work, and drains on SIGTERM: it accepts no new connections, gives running calls up to
+`drain_timeout_s`, and aborts the rest. Owner: the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a worker is built of, as the settings say.
+"""Builds the parts of a worker from the settings.
 
-Job: make what the connections of a worker share: budgets, metastores, the caches that it opens, its decider with what
-is laid around it, the hub with its logs. Must not know: signals, tasks, in which order a worker starts and ends
-(worker.py). Invariants: nothing here runs by itself; whoever makes an opened cache closes it.
+Job: make what the connections of a worker share: budgets, metastores, open caches, the decider with the deciders around
+it, the hub with its logs. Must not know: signals, tasks, in which order a worker starts and ends (worker.py).
+Invariants: nothing here runs by itself; whoever has a cache opened closes it.
 Owner: the process.
 """
 

@@ -1,13 +1,13 @@
 """State that the workers of a proxy share: how many client connections each has, and that its event loop runs.
 
-Job: two words of the state page for each worker, its connections and the time of its last heartbeat. The first serves
-to spread new connections and to enforce `limits.max_connections`. The second is 0 until a worker accepts, and shows the
-supervisor which worker hangs. Must not know: sockets.
+Job: keep two words on the state page for each worker: its number of connections and the time of its last heartbeat. The
+number is used to spread new connections and to enforce `limits.max_connections`. The heartbeat is 0 until the worker
+accepts connections, and shows the supervisor which worker hangs. Must not know: sockets.
 
 Invariants
 - A worker writes only its own two words, without a lock (and READ_NS, where the last time written counts); the
   supervisor clears the words of a worker that has ended.
-- A worker without a heartbeat for `SILENT_NS` delays nothing: the others spread new connections without it.
+- A worker that has had no heartbeat for `SILENT_NS` is left out: the others spread new connections among themselves.
 Owner: the worker's loop; the supervisor's.
 """
 

@@ -1,11 +1,11 @@
-"""What differs between two snapshots: databases, tables and partitions, by name.
+"""Compares two snapshots: which databases, tables and partitions differ, by name.
 
-Job: the comparison. Must not know: how it is shown, Spark. A table with the same name and another id was made again.
+Job: do the comparison. Must not know: how it is shown, Spark. A table with the same name and another id is a new table.
 Tables that are only listed are compared by id and type.
 
-Both snapshots are read once, in the order of their own tables. Of one table at a time there is a digest of each
-partition in memory; of more only if the two orders differ, as those of a full snapshot and an increment may. Files that
-both snapshots have in common are read twice.
+Both snapshots are read once, in the order of their own tables. The digests of one table's partitions at a time are in
+memory; those of more tables only if the two orders differ, as they may between a full snapshot and an increment. Files
+that both snapshots have in common are read twice.
 
 Owner: any process; needs pyarrow.
 """

@@ -1,4 +1,4 @@
-"""The partitions of a snapshot that was brought up to date: those of the full snapshot, with later changes over them.
+"""The partitions of a snapshot that was brought up to date: those of the full snapshot, with later changes applied.
 
     manifest.files, kind `partitions`   the files of the full snapshot, which may be in another directory
     manifest.files, kind `changes`      what each increment changed, oldest first
@@ -6,9 +6,9 @@
 A row of `changes` is about one table id: ALL (what earlier files have of this table counts no more), SET (a partition
 as it is now, or `unfit`), DROP (this name is gone).
 
-Job: read the changes, and put them over the rows of the full snapshot. Must not know: where the rows go.
+Job: read the changes, and apply them to the rows of the full snapshot. Must not know: where the rows go.
 
-Invariant: the changes of a snapshot fit in memory, because a chain of increments ends with a full snapshot in time
+Invariant: the changes of a snapshot fit in memory, because a full snapshot ends a chain of increments in time
 (pipeline/increment.py).
 
 Owner: any process; no state but what `read` returns. Needs pyarrow.

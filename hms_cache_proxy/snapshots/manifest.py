@@ -1,7 +1,7 @@
 """The manifest of a snapshot: its files, its database and its events. It is the last file to be written.
 
-Job: the JSON document, and the reasons why a snapshot cannot be used. Must not know: where files are, Parquet, Spark,
-the cache. A directory without a manifest is not a snapshot: its writer did not finish.
+Job: read and write the JSON document, and say why a snapshot cannot be used. Must not know: where files are, Parquet,
+Spark, the cache. A directory without a manifest is not a snapshot: its writer did not finish.
 
     {"format": 2, "program": version, "created": "2026-01-31T12:00:00Z",
      "identity": {store's identity}, "scope": {"include": [], "exclude": []},

@@ -1,11 +1,12 @@
-"""Where snapshots are: the file system of a URI, the snapshots below it, and their checked files.
+"""Where snapshots are: the file system of a URI, the snapshots below it, and their files, which are checked.
 
-Job: bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, for other schemes, fsspec's. Must not
-know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of published snapshots with
-names like `snapshot-<time>-<eight hexadecimal digits>`, of which the greatest is the newest; other names do not count.
+Job: read and write bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, for other schemes,
+fsspec's. Must not know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of
+published snapshots with names like `snapshot-<time>-<eight hexadecimal digits>`. The greatest name is the newest
+snapshot; other names are ignored.
 
 Invariants:
-- What `read` returns has the size and checksum of the manifest.
+- What `read` returns has the size and checksum that the manifest states.
 - A file that `write` has written is complete. On an object store it is one object, which appears when it is complete;
   nothing is renamed there. Elsewhere the file is written under another name and then renamed. On a local disk it is
   also there after the machine loses its power: so a manifest there never names files that are not.

@@ -1,15 +1,16 @@
-"""The files of a snapshot as a reader needs them: each is read at most once, and only if it may have wanted tables.
+"""Reads the files of a snapshot: each at most once, and only if it may have tables that are wanted.
 
-Job: which files are read, and in which order. The manifest names the first and the last table of a file of partitions,
-and its tables are all those between them in the order of the tables' files. So a file without a wanted table is not
-read, and of a file with one only the row groups that have it are decoded. Must not know: what the reader does with the
-records.
+Job: decide which files are read, and in which order. The manifest names the first and the last table of a file of
+partitions, and its tables are all those between them in the order of the tables' files. So a file without a wanted
+table is not read, and of a file with one only the row groups that have it are decoded. Must not know: what the reader
+does with the records.
 
 Invariant: what is returned comes from a file with the size and checksum of the manifest. A file that is not read is not
 checked.
 
-The files of tables are kept in memory, as compressed bytes, if tables must be known before their partitions are read:
-if some are left out, or if the snapshot is not of one state. Owner: the process that reads; needs pyarrow.
+The files of tables are kept in memory, as compressed bytes, if tables must be known before their partitions are read.
+This is so if some tables are left out, or if the snapshot is not of one state. Owner: the process that reads; needs
+pyarrow.
 """
 
 from __future__ import annotations

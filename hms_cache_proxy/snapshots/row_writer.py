@@ -1,7 +1,7 @@
 """Writes rows of one kind to Parquet files.
 
-Job: rows into row groups, row groups into files of a limited size, each with its checksum. Must not know: where rows
-come from, Spark. A file is put together in memory and written at once under a name that nobody else uses. So nothing is
+Job: collect rows into row groups, and row groups into files of a limited size, each with its checksum. Must not know:
+where rows come from, Spark. A file is made in memory and then written under a name that nobody else uses. So nothing is
 renamed, two attempts at the same task do not disturb each other, and a file counts only if a manifest names it.
 
 Owner: whoever writes; one at a time. Needs pyarrow.

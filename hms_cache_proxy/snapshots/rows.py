@@ -1,6 +1,6 @@
 """Converts records of a store to rows of Parquet files, and back. Nothing is lost, and nothing is encoded again.
 
-Job: the columns of the three kinds of files, and both directions. Must not know: where files are, Spark. A column is
+Job: define the columns of the files, and convert in both directions. Must not know: where files are, Spark. A column is
 the field with the same name in store/protocol.py: wire bytes as in the metastore's replies. So a snapshot can still be
 read after the cache's layout has changed.
 

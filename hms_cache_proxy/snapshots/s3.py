@@ -1,6 +1,6 @@
-"""Amazon S3, and stores with the same protocol: pyarrow's file system, set up for a slow or busy store.
+"""Amazon S3 and stores with the same protocol: sets pyarrow's file system up for a slow or busy store.
 
-Job: from a URI and the environment variables of AWS's tools to a file system. Must not know: what is stored.
+Job: make a file system from a URI and the environment variables of AWS's tools. Must not know: what is stored.
 
 By default, pyarrow gives up after three attempts, each of which fails after three seconds without a byte. Here a
 request is tried more often and longer.

@@ -1,7 +1,7 @@
-"""What is wrong with a proxy, and what to do, in one sentence each: the first thing on the status page.
+"""Says in one sentence each what is wrong with a proxy, and what to do: the first lines of the status page.
 
 Job: decide from the object of /status. Must not know: where the facts come from, how they are shown. The gravest
-trouble comes first; where everything is well, the sentence says so.
+problem comes first; if everything is well, the sentence says so.
 """
 
 from __future__ import annotations

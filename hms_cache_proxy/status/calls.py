@@ -1,8 +1,8 @@
-"""What all workers have counted since the proxy started, read from their metric files.
+"""Reads what all workers have counted since the proxy started, from their metric files.
 
-Job: totals of calls by method, outcome and reason, and of times, for /status and for the history. It reads the files of
-prometheus_client directly: to render and parse all of /metrics takes ten times as long. Must not know: what is done
-with the totals. Owner: a thread of the supervisor, one at a time.
+Job: make totals of calls by method, outcome and reason, and of times, for /status and for the history. It reads the
+files of prometheus_client directly: to render and parse all of /metrics takes ten times as long. Must not know: what is
+done with the totals. Owner: a thread of the supervisor, one at a time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """POST /admin/flush: fences the named objects, and has the follower read them again.
 
-A flush is a fence that is finite from the start: once it is answered, calls about the objects go to the
-metastore until a step of the follower that began later has read them. It also works for objects that the cache
-does not know, so it finds a table that was created without an event. Where the log is followed, it is as coarse
-as targets are: the flush of a partition reads its whole table. In TTL mode it invalidates only that partition
-and the lists that may contain it. Owner: threads of the supervisor; locks keep them apart, and from its loop, which
-opens the fences and TTL mode's cache again after damage.
+A flush is a fence that only waits for the follower: once the flush is answered, calls about the objects go to the
+metastore until a step of the follower that began later has read them. It also works for objects that the cache does not
+know, so it finds a table that was created without an event. Where the log is followed, a flush is as coarse as targets
+are: that of a partition reads its whole table. In TTL mode it invalidates only that partition and the lists that may
+contain it. Owner: threads of the supervisor. Locks keep them apart from each other, and from the supervisor's loop,
+which opens the fences and TTL mode's cache again after damage.
 """
 
 from __future__ import annotations

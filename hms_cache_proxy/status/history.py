@@ -1,7 +1,7 @@
 """The last five minutes and the last hour of a proxy, for the plots of the status page.
 
 Job: look at the workers' totals every few seconds, and keep what happened between two looks. Must not know: HTTP, how
-the totals are counted. Bounded: two rows of POINTS points, in this process's memory; a restart loses them.
+the totals are counted. Memory is bounded: two rows of POINTS points; a restart loses them.
 Owner: the supervisor's loop; only reading the files is done in a thread.
 """
 

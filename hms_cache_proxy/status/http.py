@@ -1,10 +1,9 @@
 """The HTTP server: /metrics, /healthz, /readyz, /status, /history and the status page; /admin/flush on a separate
 address.
 
-Job: turn requests into calls of a `View`, which `view.ProxyView` implements, and their results into HTTP. It
-must not know where the facts come from. Nothing on the public address changes anything; the admin address
-is loopback unless the operator has set a token. Runs on the supervisor's event loop; slow calls run in a
-thread.
+Job: turn requests into calls of a `View`, which `view.ProxyView` implements, and their results into HTTP. It must not
+know where the facts come from. No request to the public address changes anything; the admin address is loopback unless
+the operator has set a token. Runs on the supervisor's event loop; slow calls run in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What went wrong lately: failures, resets and restarts, each with its time.
+"""What went wrong recently: failures, resets and restarts, each with its time.
 
-Job: compare the counters of two looks, and remember what has grown. Must not know: where the counters come from.
-Bounded: the last MOST entries, in this process's memory. Owner: the supervisor's loop.
+Job: compare the counters of two looks, and remember what has grown. Must not know: where the counters come from. Memory
+is bounded: the last MOST entries are kept. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations

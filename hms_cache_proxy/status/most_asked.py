@@ -1,4 +1,4 @@
-"""The tables and users that are asked for most, of all workers together.
+"""The tables and users with the most calls, of all workers together.
 
 Job: add up what the workers have written (server/most_asked.py). Must not know: how they count. Owner: the supervisor's
 loop; the files are small.

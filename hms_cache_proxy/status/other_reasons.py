@@ -1,7 +1,7 @@
 """What the reasons of hits, relayed calls, writes and errors mean.
 
-Job: the one table of them, as reasons.py is of misses. Must not know: numbers, when a reason is given. Owner: any
-process; constants.
+Job: have the one table of them; reasons.py has that of misses. Must not know: numbers, when a reason is given. Owner:
+any process; constants.
 """
 
 from __future__ import annotations

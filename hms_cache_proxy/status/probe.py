@@ -1,7 +1,7 @@
 """Checks every few seconds whether the metastores answer, and their versions, for /status.
 
-The workers find out for themselves whether an upstream answers; this is for operators. The blocking call
-runs in a thread, and a metastore that hangs delays only the next check. Owner: the supervisor's loop.
+The workers find out for themselves whether an upstream answers; this is for operators. The call blocks, so it runs in a
+thread, and a metastore that hangs delays only the next check. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the reasons of misses mean: in short words for the status page, and at length for docs/metrics.md.
 
-Job: the one table of them; docs/build.py writes the documents from it, words.py takes the short words. The reasons of
-other outcomes are in other_reasons.py. Must not know: numbers, when a reason is given. Owner: any process; constants.
+Job: have the one table of them; docs/build.py writes the documents from it, and words.py takes the short words. The
+reasons of other outcomes are in other_reasons.py. Must not know: numbers, when a reason is given. Owner: any process;
+constants.
 """
 
 from __future__ import annotations

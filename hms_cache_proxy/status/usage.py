@@ -1,4 +1,4 @@
-"""What a process of this proxy uses: memory and processor time, as /proc tells it.
+"""What a process of this proxy uses: memory and processor time, from /proc.
 
 Must not know: which processes there are. Owner: any thread.
 """

@@ -1,8 +1,8 @@
-"""What the HTTP server says about the proxy. `ProxyView` reads the state page and the children; a flush writes a
-ticket.
+"""What the HTTP server says about the proxy. `ProxyView` reads the state page and asks about the children; a flush
+writes a ticket.
 
-Owner: the supervisor's loop; `metrics` and `flush` run in a thread. `status` must not wait for a child,
-the metastore or the database: it must answer especially when these do not.
+Owner: the supervisor's loop; `metrics` and `flush` run in a thread. `status` must not wait for a child, the metastore
+or the database, because it is needed most when these do not answer.
 """
 
 from __future__ import annotations

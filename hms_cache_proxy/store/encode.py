@@ -1,8 +1,8 @@
 """Encodes metastore structs in the Thrift binary protocol, from columns of the database.
 
-Job: field headers, strings, lists and maps of the binary protocol, by hand: a generic encoder costs ten times more, and
-would itself decide which fields are set. Must not know: SQL, what a column means. A field whose value is None stays
-unset.
+Job: write field headers, strings, lists and maps of the binary protocol by hand: a generic encoder takes ten times as
+long, and decides by itself which fields are set. Must not know: SQL, what a column means. A field whose value is None
+stays unset.
 
 Source: the Thrift binary protocol (strict), field numbers of Hive's interface.
 """

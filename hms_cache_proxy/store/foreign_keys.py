@@ -5,10 +5,10 @@ together with the primary keys of their parents. Must not know: databases, cache
 
 A foreign key shows its parent's name, and the name and column of the parent's primary key. A metastore (3.1.3, 4.0.0,
 4.2.0: getForeignKeys of its MetaStoreDirectSql) finds them by the place of the column: the column descriptor, and the
-number in it. It shows no foreign key to a place where the parent has no column of its primary key: keys that refer to
-a unique constraint, or whose primary key was dropped. ALTER TABLE of a parent's columns moves both sides to a new
-descriptor, by name, and logs only the parent. So the sides fit together only if they were read from one state of the
-parent, and a place that the parent does not have means that they were not.
+number in it. It does not show a foreign key to a place where the parent has no column of its primary key: if the key
+refers to a unique constraint, or the primary key was dropped. ALTER TABLE of a parent's columns moves both sides to a
+new descriptor, by name, and logs only the parent. So the sides fit together only if both were read from the same state
+of the parent; if the parent lacks the place, they were not.
 
     foreign key   u64 id of the parent, u64 descriptor (0: none, so the key is never shown), i32 number, u32 offset of
                   field 11, u32 length; then SQLForeignKey without fields 1 to 3 and 11, with its stop byte

@@ -1,7 +1,8 @@
 """Makes the name of a partition from its keys and values: `key=value/key=value`, as in PARTITIONS.PART_NAME.
 
-Job: Hive's FileUtils.makePartName and its escapes: %XX stands for a character that a path cannot have. Must not know:
-tables, messages, the cache. Compared with metastores for every ASCII character. Owner: any process; no state.
+Job: do as Hive's FileUtils.makePartName, which writes %XX for a character that a path cannot have. The results were
+compared with metastores for every ASCII character. Must not know: tables, messages, the cache. Owner: any process; no
+state.
 """
 
 from __future__ import annotations

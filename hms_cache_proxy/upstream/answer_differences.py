@@ -1,7 +1,7 @@
-"""Which answers of a metastore differ, because of its settings, from what its database has.
+"""Which answers of a metastore differ from what is in its database, because of its settings.
 
-Job: one flag for each part of the answers. checks.py sets them, the follower writes them on the state page as a number,
-readers decline by them. Must not know: which settings. Owner: any process; constants.
+Job: define one flag for each part of the answers. checks.py sets the flags, the follower writes them to the state page
+as a number, and readers decline where a flag is set. Must not know: which settings. Owner: any process; constants.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a metastore says about itself: version, database, notification log, and settings that change its answers.
 
-Job: ask one metastore, over a service connection, for everything that decides how far it may be cached, and find out
-which settings are not Hive's defaults. Used by the doctor and by the follower's examiner. It must not know what is
-concluded from the facts. Settings are asked for by their old names (`hive.metastore.*`), which every version from 2.3
-on knows; 2.3 refuses the new ones (`metastore.*`).
+Job: ask one metastore, over a service connection, for everything that decides which of its answers may be cached, and
+find out which settings are not Hive's defaults. Used by the doctor and by the follower's examiner. It must not know
+what is concluded from the facts. Settings are requested by their old names (`hive.metastore.*`), which every version
+since 2.3 knows; 2.3 refuses the new names (`metastore.*`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Delegation tokens of the metastores, with which the proxy acts for its users.
 
-Job: one token for each metastore and user, got over the proxy's own login, which must be a superuser's there
-(hadoop.proxyuser), kept in memory, and replaced after an hour. Clients that need the same token at the same time wait
-for one call, which goes on if they go away. Must not know: how a login with a token is done, clients. Owner: one
-worker's loop.
+Job: get a token for each metastore and user, keep it in memory, and replace it after an hour. The proxy asks for it
+with its own login, which must be allowed to act for users there (hadoop.proxyuser). Clients that need the same token at
+the same time wait for one call, which continues if they go away. Must not know: how a login with a token is done,
+clients. Owner: one worker's loop.
 Invariants: a token is only used for the user that it was asked for. One that has been refused is forgotten. A metastore
-that does not answer takes no thread, as logins at others need these.
+that does not answer occupies no thread, because logins at other metastores need the threads.
 """
 
 from __future__ import annotations

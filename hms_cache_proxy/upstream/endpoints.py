@@ -1,6 +1,7 @@
 """Decides which metastore to connect to.
 
-Job: the order of the upstream URIs, and a circuit breaker for each, which is open while the metastore does not answer.
+Job: keep the order of the upstream URIs, and a circuit breaker for each, which is open while the metastore does not
+answer.
 Must not know sockets or the clock. One per worker, shared by its connections.
 
 Invariants

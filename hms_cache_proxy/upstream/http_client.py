@@ -1,10 +1,10 @@
-"""Connections to metastores over HTTP, for what speaks Thrift and knows nothing of HTTP.
+"""Connections to metastores over HTTP, for code that speaks Thrift and knows nothing of HTTP.
 
-Job: for the event loop `HttpStream`, a protocol of the connection and the transport of an inner one; `HttpSocket`, a
-socket for connections without one. Both write messages as requests and pass on what is in the answers. Must not
-know: who the user is, what a message means.
+Job: `HttpStream` is for the event loop; it is the protocol of the connection and the transport of an inner protocol.
+`HttpSocket` is a socket for code without an event loop. Both write messages as requests, and pass on the bodies of the
+answers. Must not know: who the user is, what a message means.
 Invariants: an answer that is not a reply ends the connection: the inner protocol's `connection_lost` gets an
-HttpFailure. Whoever writes waits for the reply of a call before the next. Owner: one connection.
+HttpFailure. A caller waits for the reply to a call before it writes the next one. Owner: one connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limits a worker's connections to each metastore, and decides which client gets the next.
 
-Job: places, and a queue for each metastore (first come, first served). Must not know sockets or the clock. One per
-worker. Invariant: no client has a place while an earlier one waits for a place at the same metastore.
+Job: keep the places, and a queue for each metastore (first come, first served). Must not know sockets or the clock. One
+per worker. Invariant: no client has a place while an earlier one waits for a place at the same metastore.
 """
 
 from __future__ import annotations

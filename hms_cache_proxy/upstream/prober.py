@@ -1,9 +1,9 @@
 """Decides whether a suspected metastore is down, by asking for its version on a new connection.
 
-Job: a task of the worker for each metastore, so that an error in one says nothing of the others. A metastore that
-answers is healthy, however long a call takes there. One that refuses the connection, closes it, or does not answer
-within PROBE_S is sick, and is probed until it answers. A metastore that is not suspected is never probed. Must not know
-calls. Owner: the worker's event loop.
+Job: run one task for each metastore, so that an error in one does not affect the others. A metastore that answers is
+healthy, however long a call takes there. A metastore that refuses the connection, closes it, or does not answer within
+PROBE_S is sick, and is probed until it answers. A metastore that is not suspected is never probed. Must not know calls.
+Owner: the worker's event loop.
 """
 
 from __future__ import annotations

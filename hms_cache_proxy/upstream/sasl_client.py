@@ -1,8 +1,9 @@
-"""Connections to metastores, with TLS, a login or HTTP where the settings say so: in the event loop, and without one.
+"""Connections to metastores, with TLS, a login or HTTP as the settings say; for the event loop, and for code without
+one.
 
-Job: connect within the caller's time limit, and hand over what carries Thrift. The steps of logins run in threads, as
-the KDC may be slow: LOGINS at once in one process. Must not know: calls. Owner: the event loop; a SaslSocket: one
-thread.
+Job: connect within the caller's time limit, and return the stream that carries Thrift. The steps of logins run in
+threads, because the KDC may be slow; LOGINS of them may run at once in a process. Must not know: calls. Owner: the
+event loop; a SaslSocket: one thread.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""A connection with SASL, for the event loop: first the negotiation, then frames around what another protocol says.
+"""A connection with SASL, for the event loop: first the negotiation, then frames around the bytes of another protocol.
 
-Job: a protocol of the connection, and, after `open`, the transport of an inner protocol that knows nothing of SASL.
-What the inner protocol gets and writes is a stream: a message may come in several frames, as Thrift's own transports
-read it. Without a layer, frames are passed on as they arrive, of any size; with one, a frame has to be whole before it
-is unwrapped. Must not know: mechanisms, Thrift.
+Job: be the protocol of the connection and, after `open`, the transport of an inner protocol that knows nothing of SASL.
+The inner protocol gets and writes a stream: a message may be in several frames, as Thrift's own transports allow.
+Without a layer, frames of any size are passed on as they arrive; with one, a frame must be complete before it is
+unwrapped. Must not know: mechanisms, Thrift.
 Invariants
 - Bytes keep their order; nothing is passed to the inner protocol while it has paused reading, unless the connection is
   lost.
 - No turn of the loop wraps or unwraps more than about 128 kB: longer writes are wrapped piece by piece, longer frames
-  are unwrapped in a thread. Meanwhile nothing is wrapped, as the library's contexts are not safe in two threads.
+  are unwrapped in a thread. Meanwhile nothing is wrapped, because the library's contexts may not be used in two
+  threads.
 - A frame that is longer than `limit_bytes`, not wrapped as agreed, or too long for the budget `memory`, ends the
   connection: `told` and the inner protocol's `connection_lost` get the reason.
 Owner: one connection.

@@ -1,4 +1,4 @@
-"""The serdes for which a metastore returns a table's stored columns; for others it asks the serde's class.
+"""The serdes for which a metastore returns a table's stored columns; otherwise it asks the serde's class for them.
 
 A metastore has this list as a setting (`metastore.serdes.using.metastore.for.schema`). These serdes are in the default
 lists of Hive 3.1.3, 4.0.0 and 4.2.0. Tables without a serde class also have their stored columns. Owner: any process;

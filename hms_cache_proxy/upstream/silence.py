@@ -1,8 +1,8 @@
 """Decides whether to give up a call because its metastore hangs and there is no other.
 
-Job: one decision. A call may take long; usually only the request timeout ends it. But if nothing was received from the
-metastore since the call was sent, neither on this worker's other connections nor by probes on separate connections, the
-metastore hangs, and not the call takes long. Must not know calls.
+Job: make this one decision. A call may take long, and usually only the request timeout ends it. But if nothing has been
+received from the metastore since the call was sent, neither on this worker's other connections nor by probes on
+separate connections, then it is the metastore that hangs. Must not know calls.
 
 A call is never given up if, after it was sent, a probe was answered or a byte was received on any connection. Nor is a
 call to a metastore that refuses connections, which may be shutting down and still finish the call. Owner: one per

@@ -1,6 +1,7 @@
-"""The number in a `Decimal` of the interface.
+"""Makes a number from a `Decimal` of the interface.
 
-Job: exact, whatever precision the thread's decimal context has. Must not know: columns. Owner: any thread; no state.
+Job: do so exactly, whatever precision the thread's decimal context has. Must not know: columns. Owner: any thread; no
+state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fact table as values: methods, structs and fields, and in which versions of Hive they exist.
 
-Job: parse rows of facts_generated.py (written by `make idl`) at their first use; a start needs few of them. It must not
-know the codec: spec.py makes classes from these facts. Owned by any process; caches are filled idempotently.
+Job: parse rows of facts_generated.py (written by `make idl`) at their first use, because a start needs few of them. It
+must not know the codec: spec.py makes classes from these facts. Owned by any process; caches are filled idempotently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Detects a peer's transport by its first bytes, and handles frames.
 
-Job: bytes to a Transport, before anything else of a connection is read. It must not know sockets. One byte is never
-enough: the length of a frame, the length of a name in an old message without a version, and a SASL negotiation may have
-the same first bytes, so the two bytes after the length are examined, too. At most DETECT_BYTES are needed. Owned by any
-process; no state.
+Job: name the Transport that a connection's first bytes belong to, before anything else of it is read. It must not know
+sockets. One byte is never enough: a frame's length, a name's length in an old message without a version, and a SASL
+negotiation may begin with the same bytes, so the two bytes after the length are examined, too. At most DETECT_BYTES are
+needed. Owned by any process; no state.
 """
 
 from enum import Enum

@@ -1,12 +1,13 @@
 """HTTP/1.1 as clients of a metastore speak it: a request's body is one Thrift message, and so is a reply's.
 
-Job: bytes to heads, pieces of bodies and their ends, in order; the heads of replies, chunks. The parser is llhttp, by
-way of httptools: it is strict, and a request costs it 4 % of the time that a parser in Python (h11) takes. Must not
+Job: split bytes into heads, pieces of bodies and their ends, in order; make the heads and chunks of replies. The parser
+is llhttp, used through httptools. It is strict, and takes 4 % of the time that a parser in Python (h11) takes. Must not
 know: sockets, Thrift, users.
-Invariants: what two readers could understand differently is refused: llhttp refuses a second Content-Length, one beside
-Transfer-Encoding, folded lines, bare line feeds, and blanks before a colon; here any other coding than `chunked`, and a
-second one of the headers that decide something. Of a head, HEAD_BYTES are kept, and what one read from the socket
-brings. Nothing is read behind an error: `next` raises it when all before it has been taken. Owner: one connection.
+Invariants: what two readers could understand differently is refused. llhttp refuses a second Content-Length, one beside
+Transfer-Encoding, folded lines, bare line feeds, and blanks before a colon; this module refuses other codings than
+`chunked`, and a repeated header if it decides something. No more of a head is kept than HEAD_BYTES and one read from
+the socket. Nothing after an error is read: `next` raises the error when everything before it has been taken. Owner: one
+connection.
 """
 
 from __future__ import annotations

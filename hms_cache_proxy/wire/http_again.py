@@ -1,9 +1,9 @@
-"""A head that a client has sent before, and by which its next request is known without parsing.
+"""Recognizes a head that a client has sent before, so that the request need not be parsed.
 
-Job: a client sends the same head with every request, but for the length of the body. What the parser has read once, and
-found right, it would read again. Must not know: connections, users. What is not known again is parsed, so this only
-saves time.
-Invariant: bytes that are known again are exactly one request, and the parser would return the same head for them, but
+Job: a client sends the same head with every request, except for the length of the body. If the parser has accepted a
+head once, it would accept it again. Heads that are not recognized are parsed, so this only saves time. Must not know:
+connections, users.
+Invariant: bytes that are recognized are exactly one request, and the parser would return the same head for them, except
 for the length, and the same body. Owner: one HttpReader.
 """
 

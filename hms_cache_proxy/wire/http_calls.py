@@ -1,11 +1,13 @@
-"""HTTP/1.1 as a metastore speaks it, from the client's side: a message is a POST, its reply the answer's body.
+"""HTTP/1.1 as a metastore speaks it, from the client's side: a message is a POST, and its reply is the body of the
+answer.
 
-Job: messages to requests, answers to messages; for one connection. Must not know: sockets, users, what a message means.
-Messages and replies come in pieces of any size. A message that comes as one piece has a Content-Length, a longer one is
-sent in chunks. A call without a reply is answered with an empty body, which is not passed on.
-Invariants: a body is exactly one message; of a reply, the last piece is passed on when the answer has ended, so whoever
+Job: turn messages into requests, and answers into messages, for one connection. Must not know: sockets, users, what a
+message means. Messages and replies come in pieces of any size. A message in one piece is sent with a Content-Length, a
+longer one in chunks. A call without a reply is answered with an empty body, which is not passed on.
+Invariants: a body is exactly one message; the last piece of a reply is passed on when the answer has ended, so whoever
 gets it may use or close the connection. An answer with another status than 200 is an HttpAnswerError, with the status
-and what the body says; what is not an answer is a WireError. Nothing is read behind an error. Owner: one connection.
+and the text of the body; bytes that are no answer are a WireError. Nothing after an error is read. Owner: one
+connection.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Message headers of the strict binary protocol, limits for messages from a peer, TApplicationException.
+"""Message headers of the strict binary protocol, limits for messages from a peer, and TApplicationException.
 
-Job: the bytes around a struct. It must not know sockets, or what a method means.
+Job: read and write the bytes around a struct. It must not know sockets, or what a method means.
 
     strict header: 80 01 xx TT | i32 length, name | i32 seqid | struct      (Thrift binary protocol, "strict")
 
 Old headers without a version are refused: their first four bytes are the name's length, which looks like the length of
-a frame (framing.py tells them apart where possible). The third byte is ignored, as real servers do. Owned by any
-process; no state.
+a frame (framing.py tells them apart where possible). The third byte is ignored, as in Thrift's own servers. Owned by
+any process; no state.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""SASL as Thrift frames it: the messages of a negotiation, its order, and what GSSAPI agrees on at its end.
+"""SASL as Thrift frames it: the messages of a negotiation, their order, and what GSSAPI agrees on at the end.
 
-Job: bytes to messages and back, and the server's side of a negotiation without a mechanism. A message is one byte of
-status, four bytes of length and a payload (TSaslTransport). After the negotiation each message of Thrift is in a frame
-(framing.py), wrapped if a layer was agreed on. Must not know sockets, mechanisms, keys.
-Invariants: nothing of a payload is kept before its length is known to be allowed. After `done` or an error, the
-negotiation takes no more bytes: what follows it belongs to the frames. Owner: one connection.
+Job: turn bytes into messages and back; do the server's part of a negotiation, except the mechanism. A message is one
+byte of status, four bytes of length and a payload (TSaslTransport). After the negotiation, each Thrift message is in a
+frame (framing.py), which is wrapped if a layer was agreed on. Must not know sockets, mechanisms, keys.
+Invariants: no part of a payload is kept before its length is known to be allowed. After `done` or an error, the
+negotiation takes no more bytes: those that follow belong to frames. Owner: one connection.
 """
 
 from __future__ import annotations

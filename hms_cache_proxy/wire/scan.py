@@ -1,7 +1,7 @@
 """Finds the ends of structs and messages, without building objects.
 
-Job: offsets. It must not know sockets, methods, or what the bytes mean. The C++ codec does the work: it decodes into a
-class without fields, and so skips about 1 MB in 1 ms; Python would take ten times as long.
+Job: find offsets. It must not know sockets, methods, or what the bytes mean. The C++ codec does the work: it decodes
+into a class without fields, which skips about 1 MB in 1 ms. Python would take ten times as long.
 
 - Complete buffers: `end_of_struct`; for the inside of a struct, spans.py.
 - Streams: `StreamScanner` and `MessageScanner` take a message in pieces of any size, and keep none of them. The C++

@@ -1,8 +1,8 @@
 """Offsets of fields and list elements in a complete struct, for splicing.
 
-Job: offsets of values, so the bytes of a Partition, Table or StorageDescriptor can be cut, kept and joined without
-decoding. It must not know what the fields mean. The struct must be complete; otherwise WireError. Limits as in scan.py;
-every count and length is checked against the buffer. Owned by any process; no state.
+Job: find the offsets of values, so that the bytes of a Partition, Table or StorageDescriptor can be cut, kept and
+joined without decoding. It must not know what the fields mean. The struct must be complete; otherwise WireError. Limits
+as in scan.py; every count and length is checked against the buffer. Owned by any process; no state.
 
 With the struct's class, the codec walks over the fields (6 us for a Partition of 50 columns), and its position after
 each field is noted. Without the class, or if the bytes have a field that the class does not know, the walk is in

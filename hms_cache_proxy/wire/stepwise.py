@@ -1,9 +1,9 @@
 """Decodes one struct in many short steps, for requests that would block an event loop for too long.
 
-Job: a generator that stops after each PIECE_BYTES of the struct. The C++ codec runs in a greenlet, which is suspended,
-with its C stack, when its piece is used up (as in scan.py). Must not know: clocks, methods. Limits: a container may
-have `most` elements; a step decodes at most PIECE_BYTES of small elements. Owned by one thread: the generator must
-continue in the thread that began it.
+Job: decode in a generator that pauses after each PIECE_BYTES of the struct. The C++ codec runs in a greenlet, which is
+suspended, with its C stack, when its piece is used up (as in scan.py). Must not know: clocks, methods. Limits: a
+container may have `most` elements, and a step decodes at most PIECE_BYTES of small elements. Owned by one thread: the
+generator must continue in the thread that began it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Catalogs.
 
-Job: what the calls mean; rows are rows/databases.py's. Source: HMSHandler of 4.2. Owner: the thread of a call.
+Job: carry out the calls; rows are rows/databases.py's. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compactions: requests are queued and shown. Nothing here compacts; a worker of Hive on the same database may.
 
-Job: what the calls mean, and their rows: COMPACTION_QUEUE, COMPLETED_COMPACTIONS. Source: CompactFunction,
+Job: carry out the calls, with their rows: COMPACTION_QUEUE, COMPLETED_COMPACTIONS. Source: CompactFunction,
 ShowCompactHandler and GetLatestCommittedCompactionInfoHandler of 4.0. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """The calls of compaction workers, which take queued compactions and report their results. No worker runs here.
 
-Job: what the calls mean; compactions.py has the requests, and shows compactions. Rows: COMPACTION_QUEUE,
+Job: carry out the calls; compactions.py has the requests, and shows compactions. Rows: COMPACTION_QUEUE,
 COMPLETED_COMPACTIONS, COMPACTION_METRICS_CACHE. Source: CompactionTxnHandler of 4.2, and the database of a running one.
 Owner: the thread of a call.
 """

@@ -1,6 +1,6 @@
 """Data connectors: where databases of other systems are. They are only stored; REMOTE databases have no content here.
 
-Job: what the calls mean, and their rows: DATACONNECTORS, DATACONNECTOR_PARAMS. Source: HMSHandler and ObjectStore of
+Job: carry out the calls, with their rows: DATACONNECTORS, DATACONNECTOR_PARAMS. Source: HMSHandler and ObjectStore of
 4.0. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Constraints: stored, never enforced.
 
-Job: what the calls mean; rows/constraints.py has the rows. Source: ObjectStore of 4.2, and answers of a running one. An
+Job: carry out the calls; rows/constraints.py has the rows. Source: ObjectStore of 4.2, and answers of a running one. An
 exception that a method does not declare (InvalidObjectException for an absent table, column or constraint) is an
 INTERNAL_ERROR, as in Hive. Owner: the thread of a call.
 """

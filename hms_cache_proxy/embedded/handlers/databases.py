@@ -1,6 +1,6 @@
 """Databases.
 
-Job: what the calls mean: defaults, checks, directories, events; rows/databases.py has the rows. Source: HMSHandler and
+Job: carry out the calls: defaults, checks, directories, events; rows/databases.py has the rows. Source: HMSHandler and
 MetastoreDefaultTransformer.transformDatabase of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Partitions that change their table: exchange_partition and exchange_partitions.
 
-Job: what the calls mean: rows, directories, events. Must not know: other operations on partitions.
+Job: carry out the calls: rows, directories, events. Must not know: other operations on partitions.
 Source: HMSHandler.exchange_partitions of 4.0. Owner: the thread of a call.
 """
 

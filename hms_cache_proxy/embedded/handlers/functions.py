@@ -1,6 +1,6 @@
 """Functions.
 
-Job: what the calls mean; rows/functions.py has the rows. Source: HMSHandler of 4.2. Owner: the thread of a call.
+Job: carry out the calls; rows/functions.py has the rows. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations

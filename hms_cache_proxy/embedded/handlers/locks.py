@@ -1,6 +1,6 @@
 """Locks, as Hive and Iceberg use them.
 
-Job: what the calls mean; rows/locks.py has the rows. Source: TxnHandler of 4.2, and answers of a running one. A lock
+Job: carry out the calls; rows/locks.py has the rows. Source: TxnHandler of 4.2, and answers of a running one. A lock
 without a transaction expires after the time-out of transactions without a heartbeat; the next call that checks this
 removes it. Owner: the thread of a call.
 """

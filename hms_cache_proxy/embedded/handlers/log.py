@@ -1,6 +1,6 @@
 """The notification API.
 
-Job: what the calls mean; events.py writes the rows. Source: HMSHandler and ObjectStore.getNextNotification of 4.2.
+Job: carry out the calls; events.py writes the rows. Source: HMSHandler and ObjectStore.getNextNotification of 4.2.
 Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Partitions in groups (PartitionSpec), added and read, and parts of partitions (get_partitions_with_specs).
 
-Job: what the calls mean. Must not know: rows. The partitions of a group share a storage descriptor, or are complete.
+Job: carry out the calls. Must not know: rows. The partitions of a group share a storage descriptor, or are complete.
 Source: HMSHandler, MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor and PartitionProjectionEvaluator of
 4.0. Owner: the thread of a call.
 """

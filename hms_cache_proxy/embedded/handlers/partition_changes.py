@@ -1,6 +1,6 @@
 """Adding and changing partitions.
 
-Job: what the calls mean: defaults, checks, directories, events; rows/partitions.py has the rows. Source: HMSHandler and
+Job: carry out the calls: defaults, checks, directories, events; rows/partitions.py has the rows. Source: HMSHandler and
 HiveAlterHandler of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Dropping partitions.
 
-Job: what the calls mean: rows, directories (or the trash), events; rows/partitions.py has the rows. Source: HMSHandler
+Job: carry out the calls: rows, directories (or the trash), events; rows/partitions.py has the rows. Source: HMSHandler
 of 4.0 and 4.2, and answers of a running one. Owner: the thread of a call.
 """
 

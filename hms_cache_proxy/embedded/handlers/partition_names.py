@@ -1,6 +1,6 @@
 """Names of partitions: splitting them, and the values of keys of all partitions.
 
-Job: what the calls mean. Source: HMSHandler of 4.2. Owner: the thread of a call.
+Job: carry out the calls. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading partitions.
 
-Job: what the calls mean; rows/partitions.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
+Job: carry out the calls; rows/partitions.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
 Owner: the thread of a call.
 """
 

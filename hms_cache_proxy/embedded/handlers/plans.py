@@ -1,6 +1,6 @@
 """Resource plans of workload management: creating, changing, activating, replacing, dropping them.
 
-Job: what the calls about whole plans mean; pools.py has pools, triggers and mappings. Nothing here enforces a plan:
+Job: carry out the calls about whole plans; pools.py has pools, triggers and mappings. Nothing here enforces a plan:
 HiveServer2 does. Source: HMSHandler and ObjectStore of 4.2, compared with running ones.
 
 Only a disabled plan can be edited, and one plan of a namespace is active. If a name exists already, Hive's exception

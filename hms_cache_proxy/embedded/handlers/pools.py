@@ -1,6 +1,6 @@
 """The contents of a resource plan: pools, triggers, assignments of triggers to pools, and mappings of users to pools.
 
-Job: what the calls mean; plans.py has whole plans. Only a disabled plan can be edited. If a method does not declare
+Job: carry out the calls; plans.py has whole plans. Only a disabled plan can be edited. If a method does not declare
 InvalidOperationException, the refusal is an internal error, as in Hive. Source: ObjectStore of 4.2, compared with
 running ones. Owner: the thread of a call.
 """

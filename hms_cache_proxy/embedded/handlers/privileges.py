@@ -1,6 +1,6 @@
 """Privileges: who may do what with which object. They are stored, never enforced.
 
-Job: what the calls mean; rows/privileges.py has the rows. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread
+Job: carry out the calls; rows/privileges.py has the rows. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread
 of a call.
 """
 

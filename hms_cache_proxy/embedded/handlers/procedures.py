@@ -1,6 +1,6 @@
 """Stored procedures and packages of HPL/SQL: stored, never executed here.
 
-Job: what the calls mean, and their rows: STORED_PROCS, PACKAGES. Source: HMSHandler and ObjectStore of 4.0. Owner: the
+Job: carry out the calls, with their rows: STORED_PROCS, PACKAGES. Source: HMSHandler and ObjectStore of 4.0. Owner: the
 thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Locks of rebuilds of materialized views: one rebuild of a view at a time.
 
-Job: what the calls mean, and their rows: MATERIALIZATION_REBUILD_LOCKS. A lock expires after the time-out of
+Job: carry out the calls, with their rows: MATERIALIZATION_REBUILD_LOCKS. A lock expires after the time-out of
 transactions without a heartbeat. Source: LockMaterializationRebuildFunction and TxnHandler of 4.0.
 Owner: the thread of a call.
 """

@@ -1,9 +1,9 @@
 """The schema registry: schemas, their versions, and serdes by name.
 
-Job: what the calls mean, and their rows: I_SCHEMA, SCHEMA_VERSION, SERDES. They write no events. Source: HMSHandler and
-ObjectStore of 4.2, compared with running ones. Two bugs of Hive are not reproduced: a serde to which a schema version
-is mapped can still be found by its name (Hive copies it, and then finds two), and versions are found by their columns
-(Hive's statement fails on PostgreSQL). Owner: the thread of a call.
+Job: carry out the calls, with their rows: I_SCHEMA, SCHEMA_VERSION, SERDES. They write no events. Source: HMSHandler
+and ObjectStore of 4.2, compared with running ones. Two bugs of Hive are not reproduced: a serde to which a schema
+version is mapped can still be found by its name (Hive copies it, and then finds two), and versions are found by their
+columns (Hive's statement fails on PostgreSQL). Owner: the thread of a call.
 """
 
 from __future__ import annotations

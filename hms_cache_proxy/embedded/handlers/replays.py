@@ -1,6 +1,6 @@
 """Transactions and write ids that replay those of another metastore, and small questions about transactions.
 
-Job: what the calls mean; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and the database of one.
+Job: carry out the calls; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and the database of one.
 Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Replication: metrics of its runs. No files are kept for it.
 
-Job: what the calls mean, and their rows: REPLICATION_METRICS. Source: HMSHandler and ObjectStore of 4.2, compared with
+Job: carry out the calls, with their rows: REPLICATION_METRICS. Source: HMSHandler and ObjectStore of 4.2, compared with
 a running one. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Roles: who has them, and who may grant them. They are stored, never enforced.
 
-Job: what the calls mean; rows/privileges.py has the rows. If a call does not declare an exception, it raises a
+Job: carry out the calls; rows/privileges.py has the rows. If a call does not declare an exception, it raises a
 MetaException that names it, as in Hive. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Runtime statistics of queries, which Hive's planner stores; and marks of loaded partitions.
 
-Job: what the calls mean, and their rows: RUNTIME_STATS, PARTITION_EVENTS. Source: HMSHandler and ObjectStore of 4.0.
+Job: carry out the calls, with their rows: RUNTIME_STATS, PARTITION_EVENTS. Source: HMSHandler and ObjectStore of 4.0.
 Owner: the thread of a call.
 """
 

@@ -1,7 +1,7 @@
 """Scheduled queries, which HiveServer2 runs: it asks for a query that is due, and reports its progress.
 
-Job: what the calls mean, and their rows: SCHEDULED_QUERIES, SCHEDULED_EXECUTIONS; cron.py has schedules. A query
-that runs is not due. An execution without a report for TIMEOUT_S is ended by the next call that asks for a query.
+Job: carry out the calls, with their rows: SCHEDULED_QUERIES, SCHEDULED_EXECUTIONS; cron.py has schedules. A query that
+runs is not due. An execution without a report for TIMEOUT_S is ended by the next call that asks for a query.
 Source: HMSHandler and ObjectStore of 4.2, compared with a running one. Owner: the thread of a call.
 """
 

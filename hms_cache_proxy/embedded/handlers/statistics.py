@@ -1,6 +1,6 @@
 """Column statistics of tables and partitions.
 
-Job: what the calls mean; rows/statistics.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
+Job: carry out the calls; rows/statistics.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
 Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Creating, changing and dropping tables.
 
-Job: what the calls mean: defaults, checks, directories, events; rows/tables.py has the rows. Source: HMSHandler,
+Job: carry out the calls: defaults, checks, directories, events; rows/tables.py has the rows. Source: HMSHandler,
 HiveAlterHandler and ObjectStore of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 

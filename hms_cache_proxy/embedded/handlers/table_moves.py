@@ -1,12 +1,12 @@
 """The location of a table after an alteration, and the files that move with it.
 
-Job: which renames move a directory, where to, and which locations of partitions follow. Must not know: what else an
-alteration changes. Source: HiveAlterHandler.alterTable of 4.2, and answers of a running one. Owner: the thread of a
+Job: decide which renames move a directory, where to, and which locations of partitions follow. Must not know: what else
+an alteration changes. Source: HiveAlterHandler.alterTable of 4.2, and answers of a running one. Owner: the thread of a
 call.
 
 The files of a renamed table move if the metastore chose their location: those of a managed table if they are in its
 database's managed directory, and those of a table that was created as managed and is shown as external, wherever they
-are. Every other table stays, with the location in the call.
+are. The files of every other table stay where they are, and it gets the location in the call.
 """
 
 from __future__ import annotations

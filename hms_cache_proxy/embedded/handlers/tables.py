@@ -1,6 +1,6 @@
 """Reading tables.
 
-Job: what the calls mean; rows/tables.py has the rows, transformer.py what processors see. Source: HMSHandler of 4.2,
+Job: carry out the calls; rows/tables.py has the rows, transformer.py what processors see. Source: HMSHandler of 4.2,
 and answers of a running one. get_table and get_table_objects_by_name, which 4.2 lacks, are as in 4.0.0: older clients
 then work without the proxy. Owner: the thread of a call.
 """

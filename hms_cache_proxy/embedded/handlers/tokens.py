@@ -1,8 +1,8 @@
-"""Delegation tokens: a store for other servers. This one issues none.
+"""Delegation tokens: a store for other servers. This metastore issues none.
 
-Job: what the calls mean, and their rows: DELEGATION_TOKENS, MASTER_KEYS. A metastore without Kerberos issues no tokens:
-it answers get_, renew_ and cancel_delegation_token with a MetaException from a NullPointerException, and so does this
-one. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
+Job: carry out the calls, with their rows: DELEGATION_TOKENS, MASTER_KEYS. A metastore without Kerberos issues no
+tokens: it answers get_, renew_ and cancel_delegation_token with a MetaException from a NullPointerException, and so
+does this one. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Transactions and write ids.
 
-Job: what the calls mean; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and answers of a running one.
+Job: carry out the calls; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and answers of a running one.
 
 A transaction without a heartbeat for TIMEOUT_MS is aborted by the next call that checks this. Commits are not checked
 for write conflicts: writers of one row take locks, and no compaction runs here.

@@ -1,6 +1,6 @@
 """Truncating tables and partitions.
 
-Job: which directories a truncation empties, and how it changes parameters and the log. Source:
+Job: decide which directories a truncation empties, and how it changes parameters and the log. Source:
 HMSHandler.truncateTableInternal of 4.2, and answers of a running one. Owner: the thread of a call.
 
 For a partitioned table, no list of names means every partition, and an empty list none; names that do not exist are

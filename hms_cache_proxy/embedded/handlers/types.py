@@ -1,6 +1,6 @@
 """Named types (create_type and related methods). Hive has not used them for many years.
 
-Job: what the calls mean, and their rows: TYPES, TYPE_FIELDS. Source: HMSHandler and ObjectStore of 4.0. Owner: the
+Job: carry out the calls, with their rows: TYPES, TYPE_FIELDS. Source: HMSHandler and ObjectStore of 4.0. Owner: the
 thread of a call.
 """
 

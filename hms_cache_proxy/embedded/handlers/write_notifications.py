@@ -1,6 +1,6 @@
 """Files that a transaction writes, reported before its commit, for replication; the validity of materialized views.
 
-Job: what the calls mean, and their rows: TXN_WRITE_NOTIFICATION_LOG, MV_TABLES_USED. No events are written; clients
+Job: carry out the calls, with their rows: TXN_WRITE_NOTIFICATION_LOG, MV_TABLES_USED. No events are written; clients
 read a transaction's writes with a call. Source: HMSHandler, DbNotificationListener.onAcidWrite and
 GetMaterializationInvalidationInfoFunction of 4.2, and the database of one. A second write to a table or partition adds
 its files; Hive intends this, and fails on PostgreSQL. Owner: the thread of a call.

@@ -1,1 +1,2 @@
-"""Objects to rows and back: SQL of each kind of object, one module for each. Handlers decide what a call means."""
+"""Turns objects into rows and back: one module for each kind of object has its SQL. Handlers decide what a call
+means."""

@@ -1,6 +1,6 @@
 """SQL that all kinds of objects share: parameter maps, lists of ids in statements, ordered lists.
 
-Job: small pieces of SQL. Must not know: what the objects are. Owner: the thread of a call.
+Job: provide these small pieces of SQL. Must not know: what the objects are. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Constraints: KEY_CONSTRAINTS.
 
-Job: rows to the six kinds of structs and back. Must not know: what a call may do.
+Job: turn rows into the six kinds of structs and back. Must not know: what a call may do.
 
 A row refers to a column by its column descriptor and number, or to a partition key by the table and the number (CD is
 null). PARENT is the table with the constraint. For a foreign key, PARENT is the table that it refers to, and CHILD the

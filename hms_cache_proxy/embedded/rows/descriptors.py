@@ -1,7 +1,8 @@
 """Storage descriptors: SDS, CDS, COLUMNS_V2, SERDES and the tables that refer to them.
 
-Job: structs to rows and back, many at a time. A column descriptor (CDS) may be shared by a table and its partitions, as
-in Hive: it is inserted again where columns differ, and deleted when nothing refers to it. Must not know: tables.
+Job: turn structs into rows and back, many at a time. A column descriptor (CDS) may be shared by a table and its
+partitions, as in Hive: it is inserted again where columns differ, and deleted when nothing refers to it. Must not know:
+tables.
 Source: ObjectStore.convertToMStorageDescriptor, removeUnusedColumnDescriptor of 4.2. Owner: the thread of a call.
 """
 

@@ -1,6 +1,6 @@
 """Functions: FUNCS and FUNC_RU.
 
-Job: structs to rows and back. Must not know: what a call may do. Owner: the thread of a call.
+Job: turn structs into rows and back. Must not know: what a call may do. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which objects are in a directory: databases, tables and partitions whose location is the directory, or below it.
+"""Finds the objects in a directory: databases, tables and partitions whose location is the directory, or is below it.
 
 Job: read locations and compare them as paths, however they are written or linked. Must not know: what happens to a
 directory.

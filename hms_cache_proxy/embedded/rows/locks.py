@@ -1,6 +1,6 @@
 """Locks: HIVE_LOCKS, NEXT_LOCK_ID.
 
-Job: rows of locks, and which of them block a request. Must not know: calls, states of transactions.
+Job: read and write rows of locks, and find those that block a request. Must not know: calls, states of transactions.
 
 A request has one external id, and an internal id for each component. A component waits for every incompatible lock of
 an earlier request on the same object (or on one that contains it, or is in it), whether that lock is acquired or waits:

@@ -1,6 +1,6 @@
 """Partitions: PARTITIONS, PARTITION_PARAMS, PARTITION_KEY_VALS, with their descriptors.
 
-Job: structs to rows and back, many at a time. Must not know: what a call may do. Owner: the thread of a call.
+Job: turn structs into rows and back, many at a time. Must not know: what a call may do. Owner: the thread of a call.
 """
 
 from __future__ import annotations

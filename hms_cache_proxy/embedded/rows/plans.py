@@ -1,7 +1,7 @@
 """Resource plans of workload management: WM_RESOURCEPLAN, WM_POOL, WM_TRIGGER, WM_POOL_TO_TRIGGER, WM_MAPPING.
 
-Job: find plans, pools and triggers by name; a whole plan as a struct. Must not know: what may be changed when. Names of
-plans and triggers are stored in lower case; paths of pools are stored as given, but looked up in lower case.
+Job: find plans, pools and triggers by name; make a struct of a whole plan. Must not know: what may be changed when.
+Names of plans and triggers are stored in lower case; paths of pools are stored as given, but looked up in lower case.
 Source: ObjectStore of Hive 4.2. Owner: the thread of a call.
 """
 

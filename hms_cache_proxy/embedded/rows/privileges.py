@@ -1,7 +1,7 @@
 """Roles and privileges: ROLES, ROLE_MAP, and the *_PRIVS tables.
 
-Job: rows to structs and back; the members of roles. Must not know: what a call may do; whether privileges are enforced
-(here they are not). A privilege has a scope, an owner (the id of a database, table or partition, the name of a
+Job: turn rows into structs and back; the members of roles. Must not know: what a call may do; whether privileges are
+enforced (here they are not). A privilege has a scope, an owner (the id of a database, table or partition, the name of a
 connector, None for the whole metastore) and, for columns, a column. Source: ObjectStore of Hive 4.0. Owner: the thread
 of a call.
 """

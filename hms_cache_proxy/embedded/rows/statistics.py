@@ -1,7 +1,8 @@
 """Column statistics: TAB_COL_STATS and PART_COL_STATS.
 
-Job: rows to ColumnStatisticsObj and back. Must not know: what a call may do. Bit vectors and histograms are stored, but
-not returned (`metastore.stats.fetch.bitvector` and `.kll` are off, their default). Source: StatObjectConverter of 4.2.
+Job: turn rows into ColumnStatisticsObj and back. Must not know: what a call may do. Bit vectors and histograms are
+stored, but not returned (`metastore.stats.fetch.bitvector` and `.kll` are off, their default). Source:
+StatObjectConverter of 4.2.
 Owner: the thread of a call.
 """
 

@@ -1,7 +1,7 @@
 """Tables: TBLS, TABLE_PARAMS, PARTITION_KEYS, with their descriptors.
 
-Job: structs to rows and back. Must not know: what a call may do, rows of partitions (except that they move with the
-table). NULLs in a row mean the same as in store/sql/tables.py. Owner: the thread of a call.
+Job: turn structs into rows and back. Must not know: what a call may do, rows of partitions (except that they move with
+the table). NULLs in a row mean the same as in store/sql/tables.py. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transactions and write ids: TXNS, TXN_TO_WRITE_ID, NEXT_WRITE_ID, TXN_COMPONENTS.
 
-Job: rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed, `a` aborted. Rows
-of ended transactions stay as long as snapshots need them (housekeeping.py). Source: TxnHandler of Hive 4.2. Owner: the
-thread of a call.
+Job: read and write rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed,
+`a` aborted. Rows of ended transactions stay as long as snapshots need them (housekeeping.py). Source: TxnHandler of
+Hive 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The sources of materialized views: MV_CREATION_METADATA, MV_TABLES_USED.
 
-Job: rows to CreationMetadata and back (reading it with a table is rows/tables.py's). Must not know: what a call may do.
+Job: turn rows into CreationMetadata and back (rows/tables.py reads it together with a table). Must not know: what a
+call may do.
 Source: ObjectStore.convertToMCreationMetadata of Hive 4.0. Owner: the thread of a call.
 """
 

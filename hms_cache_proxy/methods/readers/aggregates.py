@@ -1,8 +1,9 @@
-"""Reader of aggregate statistics: the column statistics of the named partitions, combined.
+"""Reader of aggregate statistics, which combine the column statistics of the named partitions.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined, statistics.py for how a metastore
-finds statistics, aggregation.py for how it combines them. Columns are in order of their names: the metastore's order is
-that of its database's plan, and clients find a column by its name. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined, statistics.py
+how a metastore finds statistics, aggregation.py how it combines them. Columns are in the order of their names: the
+metastore's order depends on its database's plan, and clients find a column by its name. Must not know: sessions,
+fences.
 
 A reader with a ValidWriteIdList gets an answer for a transactional table if the statistics of all named partitions are
 valid for it (compliance.py; compared with 4.2.0 only); any other request with a list is declined.

@@ -1,9 +1,9 @@
 """Combines the statistics of several partitions as the metastore does.
 
-Job: column statistics of the named partitions to an `AggrStats`, as Hive 4.0.0 and 4.2.0 return it with their default
-settings. These use SQL (MetaStoreDirectSql.aggrStatsUseDB): minima, maxima and sums, in integers and in doubles that
-are only compared. The number of distinct values is the largest one of a partition, and at most the range of an integer
-column. Must not know: the cache, requests, settings.
+Job: combine column statistics of the named partitions into an `AggrStats`, as Hive 4.0.0 and 4.2.0 return it with their
+default settings. These use SQL (MetaStoreDirectSql.aggrStatsUseDB): minima, maxima and sums, in integers and in doubles
+that are only compared. The number of distinct values is the largest one of a partition, and at most the range of an
+integer column. Must not know: the cache, requests, settings.
 
 If some columns of some partitions lack statistics, the columns that have them for at least two partitions, but not for
 all, are extrapolated (LinearExtrapolatePartStatus): along a line through the smallest and the largest value, by the
@@ -11,7 +11,7 @@ places of their partitions in the request; sums are scaled up. If several partit
 value, the database chooses one of them. Other columns are combined as if nothing were missing; from 4.1 on that fails,
 because the query lacks a column.
 
-`Unsettled` where the metastore refuses, or where its answer depends on more than the statistics. The database also
+Raises `Unsettled` if the metastore refuses, or if its answer depends on more than the statistics. The database also
 computes densities, which no result shows, and fails where it divides by 0 or a number is too large.
 Owner: any process; a `Total` belongs to its creator.
 """

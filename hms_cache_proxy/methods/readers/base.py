@@ -1,10 +1,10 @@
-"""What all readers share: names resolved against a snapshot, refusals, and the bytes of result structs.
+"""What all readers share: looking up names in a snapshot, refusals, and the bytes of result structs.
 
 Job: turn raw names of a request into entries of the cache, or raise `Decline` with the reason why the metastore has to
 be asked; build results by joining bytes. Must not know: sessions, fences, message headers.
 
-A reader gives only answers that a metastore of Hive 4, 3.1 or 2.3 was seen to give in the same bytes. Its exceptions
-have the metastore's text, with names as the client spelled them. Everything else is declined.
+A reader gives an answer only if a metastore of Hive 4, 3.1 or 2.3 was seen to give the same bytes. Its exceptions have
+the metastore's text, with names as the client spelled them. Everything else is declined.
 Owner: the worker's loop.
 """
 

@@ -1,12 +1,12 @@
 """Numbers of column statistics as arrays, for tables whose partitions are aggregated again and again.
 
-Job: hold the values of partitions' column statistics (`statistics_data.read`), column by column: combining them then
-takes a tenth of the time of reading rows. Must not know: requests, how values are combined.
+Job: hold the values of partitions' column statistics (`statistics_data.read`), column by column. To combine them then
+takes a tenth of the time that the rows take. Must not know: requests, how values are combined.
 
-Only columns are held that every partition with statistics has, with all their fields; for other columns the rows are
-read. `Memory.rows` returns a table's `Rows` from the second request in one state of the table on: holding a table that
-changes between two requests is not worth it. The memory of a worker is bounded; the least recently used table is
-evicted first. Owner: one per worker, on its loop; filled in slices, by one request at a time.
+A column is held only if every partition with statistics has it with all its fields; for other columns the rows are
+read. `Memory.rows` returns a table's `Rows` only from the second request in the same state of the table on, because a
+table that changes between two requests is not worth holding. The memory of a worker is bounded; the least recently used
+table is evicted first. Owner: one per worker, on its loop; filled in slices, by one request at a time.
 """
 
 from __future__ import annotations

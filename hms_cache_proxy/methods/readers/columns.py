@@ -1,6 +1,7 @@
 """Readers of a table's columns.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 If a table has an unusual serde, the metastore asks the serde's class (upstream/serdes.py), which may read files: such
 tables are relayed. It uses a table's name only up to a dot. Owner: the worker's loop.

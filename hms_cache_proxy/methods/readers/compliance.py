@@ -1,6 +1,7 @@
-"""Whether the statistics of a transactional table are valid for the reader that sends a ValidWriteIdList.
+"""Decides whether the statistics of a transactional table are valid for a reader that sends a ValidWriteIdList.
 
-Job: decide from the write id and the parameters of a table or partition. Must not know: requests, the cache.
+Job: make this decision from the write id and the parameters of a table or partition. Must not know: requests, the
+cache.
 
 The rule of Hive 4 (ObjectStore.isCurrentStatsValidForTheQuery, compared with a running 4.2.0): statistics that were
 written without a write id are valid. Others are if their basic statistics are accurate and the reader sees their write.

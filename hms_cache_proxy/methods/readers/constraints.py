@@ -1,14 +1,15 @@
 """Readers of constraints.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 For a table or database that does not exist, a metastore answers that it has no constraints. Its lists have no order (no
-ORDER BY, and two equal calls differ); here they come in the order of names, and the columns of each constraint in that
-of the key (key_seq).
+ORDER BY, and two equal calls differ); here they are in the order of names, and the columns of each constraint are in
+the order of the key (key_seq).
 
-A foreign key shows names of the table that it refers to, its parent. So the answer is put together of both, and depends
-on both. If it cannot be, because the parent is not cached or was altered since, it is the metastore's own, kept until
-one of them changes (learnable.py).
+A foreign key shows names of the table that it refers to, its parent. So the answer is built from both tables and
+depends on both. If this is not possible, because the parent is not cached or was altered since, the metastore's own
+answer is kept until one of them changes (learnable.py).
 
 Owner: the worker's loop.
 """

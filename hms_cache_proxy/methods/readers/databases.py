@@ -1,8 +1,9 @@
 """Readers of databases and of their lists.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
-Order: databases come ordered by name. A pattern is matched in slices. Owner: the worker's loop.
+Order: databases are ordered by name. A pattern is matched in slices. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Readers of partitions by expression, as Hive's planner requests them.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences,
-how expressions are written.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences, how expressions are written.
 
 A metastore pushes an expression down as a filter, or evaluates it over the names of all partitions. The two ways differ
-in what they select and in how partitions look: pushed down, as in answers to filters; otherwise as in lists. Only what
-is certain is answered (hms_cache_proxy/expressions), and only while the metastore has been seen to use that way.
+in what they select, and in the form of the partitions: that of answers to filters if the expression is pushed down,
+otherwise that of lists. Only what is certain is answered (hms_cache_proxy/expressions), and only if the metastore has
+recently been seen to use that way.
 Source: Hive 4.2's ObjectStore.getPartitionsByExpr, compared with a running 4.2.0. Owner: the worker's loop.
 """
 

@@ -1,6 +1,6 @@
-"""The smallest and the largest of many values, and the partitions that have them.
+"""Finds the smallest and the largest of many values, and the partitions that have them.
 
-Job: take values, some at a time; raise Unsettled where it is not certain which of equal values a database would choose.
+Job: take values, some at a time; raise Unsettled if it is not certain which of equal values a database would choose.
 Must not know: what the values mean. Owner: its creator.
 """
 

@@ -1,9 +1,11 @@
-"""Which filters are evaluated here, and which are relayed for every table.
+"""Decides which filters are evaluated here, and which are relayed for every table.
 
-Job: the tree of a filter (filters/text.py), or None for one that is declined. Must not know: partitions, the cache.
+Job: return the tree of a filter (filters/text.py), or None for a filter that is declined. Must not know: partitions,
+the cache.
 Owner: any process; no state.
 
-Declined are filters that Hive refuses, and filters that releases or databases read differently, or may:
+Filters are declined that Hive refuses, and filters that releases or databases read differently, or may read
+differently:
 
 - filters longer than MAX_FILTER_BYTES or deeper than MAX_DEPTH; bytes that are not UTF-8
 - text after the filter, which Hive ignores

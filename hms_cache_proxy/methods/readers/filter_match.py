@@ -1,6 +1,7 @@
-"""Which partitions a filter selects: a tree and a table's partition keys to a predicate over partition names.
+"""Decides which partitions a filter selects.
 
-Job: the meaning of comparisons as Hive 4 has its database evaluate them. Must not know: requests, results, the cache.
+Job: make a predicate over partition names from a filter's tree and a table's partition keys, with the meaning that
+comparisons have when Hive 4 lets its database evaluate them. Must not know: requests, results, the cache.
 
 What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - string, varchar, char keys: bytes are compared; the default partition is a string like any other.

@@ -1,4 +1,4 @@
-"""The next number in the bytewise order of decimals: 1, 10, 100, 101, 11, 2.
+"""Finds the next number in the bytewise order of decimals: 1, 10, 100, 101, 11, 2.
 
 Job: for an integer key, find where the next value can be that a filter selects. Must not know: names, filters. Owner:
 any process; no state.

@@ -1,14 +1,15 @@
-"""Where the partitions of a filter can be among a table's names, which are in bytewise order: for one key.
+"""Finds where the partitions that a filter selects can be among a table's names, by the conditions on one key.
 
-Job: from the tree of a filter to ranges: spans of names, or numbers. A range may contain more than the filter selects,
-never less; what is found there is matched afterwards. None means anywhere. Must not know: the cache, what comparisons
-mean, except that strings and dates compare bytewise and integers as numbers. Owner: any process; no state.
+Job: turn the tree of a filter into ranges, which are spans of names (in bytewise order) or numbers. A range may contain
+more than the filter selects, never less; what is found there is matched afterwards. None means anywhere. Must not know:
+the cache, what comparisons mean, except that strings and dates compare bytewise and integers as numbers. Owner: any
+process; no state.
 
 Names are escaped, so their order is not that of the values: an escaped character sorts as `%`. Bounds with such
 characters, or with characters below `%`, are not used. For other bounds there is a further span, for values that differ
 from the low bound in an escaped character.
 
-The components before a key are left out here: a span is one of the rests of names, which begin at the key.
+A span is about names without the components before the key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Readers of partitions by filter.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
-For a large table, only the names are read that the filter can select (filter_walk.py), in slices. The caller determines
-what is around the partitions (a list, or a PartitionSpec: part_specs.py). Owner: the worker's loop.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences. Of a large table, only the names are read that the filter can select (filter_walk.py), in
+slices. The caller decides what contains the partitions: a list, or a PartitionSpec (part_specs.py). Owner: the worker's
+loop.
 """
 
 from __future__ import annotations

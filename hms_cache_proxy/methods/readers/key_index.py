@@ -1,14 +1,14 @@
 """An index of the values of partition keys in large tables, for filters that do not name the first keys.
 
-Job: for each key of a table, its values, and the blocks of names (BLOCK names in order) in which each value occurs. The
-names in the blocks that a filter can select are then matched one by one. Must not know: requests, replies.
+Job: hold for each key of a table its values, and for each value the blocks of names (BLOCK names in order) in which it
+occurs. The names in the blocks that a filter can select are then matched one by one. Must not know: requests, replies.
 
 A walk (filter_walk.py) finds names only by their first keys: a search by a later key looks under every value of the
-keys before it. Searches that walk far and find little build the index: after its answer, each adds NAMES_PER_MOVE names
-for each of its moves, the second search in the same state twice as many, and so on. So the searches of a table that
-changes with every search take about twice as long. The index is used when all names are in it. It belongs to one state
-of the table: any change of the table ends it. The memory of a worker is bounded; the least recently used table is
-evicted first. Owner: one `KeyIndexes` per worker, on its loop.
+keys before it. Searches that walk far and find little build the index. After its answer, such a search adds
+NAMES_PER_MOVE names for each of its moves; the second search in the same state of the table adds twice as many, and so
+on. So if a table changes with every search, its searches take about twice as long. The index is used when all names are
+in it. It belongs to one state of the table: any change of the table ends it. The memory of a worker is bounded; the
+least recently used table is evicted first. Owner: one `KeyIndexes` per worker, on its loop.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Readers of lists of a database's tables: names, names of one type, and what get_table_meta says of each.
+"""Readers of lists of a database's tables: names, names of one type, and what get_table_meta says of each table.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
-Order: Hive 4.2 orders get_tables_by_type by name, unless its pattern is absent or `.*`; all other lists come as the
-metastore's database finds the tables. Such a list is given by name if `list_order` allows it, and else declined with
-the second table that belongs to it. A listing is read in slices, all of one state of the cache.
+Order: Hive 4.2 orders get_tables_by_type by name, unless its pattern is absent or `.*`; all other lists are in the
+order in which the metastore's database finds the tables. Such a list is ordered by name if `list_order` allows that;
+otherwise it is declined as soon as it has a second table. A listing is read in slices, all of one state of the cache.
 Owner: the worker's loop.
 """
 

@@ -1,7 +1,7 @@
-"""Partition names: values to a name and back, as Hive's Warehouse does.
+"""Partition names: turns values into a name and back, as Hive's Warehouse does.
 
-Job: what a reader needs beside the escapes (store/part_names.py): None where a name cannot be read with certainty. Must
-not know: tables, the cache. Owner: any process; no state.
+Job: do what a reader needs beyond the escapes (store/part_names.py); return None if a name cannot be read with
+certainty. Must not know: tables, the cache. Owner: any process; no state.
 """
 
 from __future__ import annotations

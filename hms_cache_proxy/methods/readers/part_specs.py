@@ -1,10 +1,11 @@
 """Readers of partitions by filter as a PartitionSpec, which Flink's Hive catalog requests.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 A metastore returns all partitions as one list with the table's location, unless a parameter of the table asks for
-groups by descriptor, which are declined. Source: HMSHandler.get_part_specs_by_filter, compared with 3.1.3, 4.0.0 and
-4.2.0.
+groups by descriptor; such tables are declined. Source: HMSHandler.get_part_specs_by_filter, compared with 3.1.3, 4.0.0
+and 4.2.0.
 Owner: the worker's loop.
 """
 

@@ -1,6 +1,6 @@
-"""Partitions by some of their values (get_partitions_ps and similar methods): which names match.
+"""Finds the names of partitions by some of their values (get_partitions_ps and similar methods).
 
-Job: values, some of them empty or left out, to names, in slices. Must not know: results, requests.
+Job: find, in slices, the names that match values of which some are empty or left out. Must not know: results, requests.
 
 What the metastore does: it writes a partition name with `.*` for each empty value and after a list that is too short
 (so the last value becomes a prefix), and has its database match names against this pattern. In some releases `.` means

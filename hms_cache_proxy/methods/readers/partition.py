@@ -1,6 +1,7 @@
 """Readers of one partition.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 An empty value is declined: the methods differ in which partition it means. Owner: the worker's loop.
 """

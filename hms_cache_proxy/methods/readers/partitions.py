@@ -1,8 +1,9 @@
 """Readers of lists of partitions and of their names: all of a table, by names, by some of their values.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
-Lists are in order of partition names, except names by some of their values (no ORDER BY). A limit below 0 means no
+Lists are in the order of partition names, except lists of names by some values (no ORDER BY). A limit below 0 means no
 limit; 0 gives nothing. Owner: the worker's loop.
 """
 

@@ -1,9 +1,9 @@
 """The patterns of get_databases and get_tables, as Hive 4 turns them into SQL.
 
-Job: a pattern to a predicate over stored names, and the prefix of these names; None where releases or databases read
-the pattern differently. In a pattern `|` separates alternatives, `*` is any run of characters, `.` any one character;
-everything else is literal, `_` and `%` too. The pattern as a whole is trimmed and changed to lower case. Must not know:
-the cache. Owner: any process; no state.
+Job: turn a pattern into a predicate over stored names, and the prefix of these names; None if releases or databases
+read the pattern differently. In a pattern `|` separates alternatives, `*` is any run of characters, `.` any one
+character; everything else is literal, `_` and `%` too. The pattern as a whole is trimmed and changed to lower case.
+Must not know: the cache. Owner: any process; no state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work in turns of the loop, where it is not known before how long an item takes.
+"""Splits work into turns of the loop if nobody knows in advance how long an item takes.
 
 Job: `Portions.of_turn` gives the items of one turn, a portion at a time, until the turn's time is used up. The first
 portion is one item; how large the next one is depends on how long the last one took: a row of statistics may have two

@@ -1,9 +1,9 @@
-"""Partitions as one PartitionSpec with the storage descriptor that they share.
+"""Makes one PartitionSpec of partitions that share a storage descriptor.
 
-Job: names to the struct. A metastore groups partitions by what their descriptors have in common; the order of the
-groups is that of a Java hash map. So only partitions of one group are answered here: all in the table's directory, with
-descriptors that differ only in the location. Must not know: requests. Source: MetaStoreServerUtils.
-getPartitionspecsGroupedByStorageDescriptor of Hive 4. Owner: the worker's loop.
+Job: make the struct for the partitions with given names. A metastore groups partitions by what their descriptors have
+in common, and returns the groups in the order of a Java hash map. So only a single group is answered here: partitions
+that are all in the table's directory, with descriptors that differ only in the location. Must not know: requests.
+Source: MetaStoreServerUtils. getPartitionspecsGroupedByStorageDescriptor of Hive 4. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Readers of column statistics of tables and partitions.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 What a metastore of Hive 4 does (4.0.0 and 4.2.0): it changes column names to lower case without trimming them, and
-keeps the case of engines. It leaves out what has no statistics; for one column, it then sets no field in the result.
-Its lists are in the order in which its database finds the rows, and its maps in the order of a hash. Here both are in
-order of names, because clients find a column by its name. Until 4.1 it also finds a partition by other spellings of its
-name.
+keeps the case of engines. It leaves out columns without statistics; if the request names only one, no field of the
+result is set. Its lists are in the order in which its database finds the rows, and its maps in the order of a hash.
+Here both are in order of names, because clients find a column by its name. Until 4.1 it also finds a partition by other
+spellings of its name.
 
 Of a transactional table or its partitions, a reader with a ValidWriteIdList gets only statistics that are valid for it
 (compliance.py; compared with 4.2.0 only).

@@ -1,11 +1,11 @@
 """Reads the numbers of many encoded column statistics at once, and writes one.
 
-Job: the bytes after the head of a `ColumnStatisticsObj` (store/protocol.py: `ColumnStatistics.data`) to lists of values
-by field name, and values to such bytes. Must not know: what is done with them. Anything that is not laid out as Hive
-does it (a bit vector, a histogram, an unknown field) gives None.
+Job: turn the bytes after the head of a `ColumnStatisticsObj` (store/protocol.py: `ColumnStatistics.data`) into lists of
+values by field name, and values into such bytes. Must not know: what is done with them. Anything that is not laid out
+as Hive does it (a bit vector, a histogram, an unknown field) gives None.
 
-Most statistics of a column have all their fields, and so the same length: these are read together, in a third of a
-microsecond each. Owner: any process; no state.
+Most statistics of a column have all their fields, and therefore the same length. Those are read together, in a third of
+a microsecond each. Owner: any process; no state.
 """
 
 from __future__ import annotations

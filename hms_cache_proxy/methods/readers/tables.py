@@ -1,9 +1,10 @@
 """Readers of tables.
 
-Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
+know: sessions, fences.
 
 The `capabilities` of a client matter only for insert-only tables, which the metastore refuses to a client that does not
-know them. Its `processorCapabilities` change other fields too. If they are complete, only get_table_req shows that, in
+know them. Its `processorCapabilities` change other fields too. If they are complete, get_table_req alone shows this, in
 a field of the table. A list of tables has no order (no ORDER BY). With a ValidWriteIdList, get_table_req says whether
 the basic statistics of an unpartitioned transactional table are valid for this reader (ObjectStore.getTable of Hive
 4.2, compliance.py). If they are not, it hides the parameter that says which of them are accurate: such a table is

@@ -1,7 +1,8 @@
-"""What the objects in a reply are like, for the reply of any method.
+"""Looks into the objects of a reply, for the reply of any method.
 
-Job: read from a whole reply the numbers of columns that `ttl.partition_column_limit` limits, and whether a materialized
-view is in it. Must not know: settings, entries. Owner: any process; the projected classes are cached.
+Job: read from a whole reply how many columns its partitions have (`ttl.partition_column_limit` limits them), and
+whether it shows a materialized view. Must not know: settings, entries. Owner: any process; the projected classes are
+cached.
 """
 
 from __future__ import annotations

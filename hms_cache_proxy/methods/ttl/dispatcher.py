@@ -1,6 +1,6 @@
-"""The dispatcher of TTL mode: what to do with each request where the log cannot be followed.
+"""The dispatcher of TTL mode: decides what to do with each request if the log cannot be followed.
 
-Job: answer reads from the loading cache while their entries are young enough; else ask the metastore and keep the
+Job: answer reads from the loading cache while their entries are young enough; otherwise ask the metastore and keep the
 reply. A write invalidates what it touches, for all clients, before it leaves and before its reply is passed on, however
 it ends. Must not know: sockets, how an answer is composed.
 

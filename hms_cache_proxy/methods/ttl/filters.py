@@ -2,11 +2,12 @@
 and a remainder that is evaluated here; the partitions are those of get_partitions_by_names. So the first range asks for
 the names, and further ranges do not.
 
-Job: the filter to names, names to partitions. Must not know: ages, claims. Only filters that every metastore evaluates
-alike: string keys, no LIKE, and order comparisons only between texts of one shape (digits in the same places, all else
-equal), because databases order other texts by their collations; no texts with a blank at their end, which MySQL takes
-for equal to those without. Relayed are tables whose Table struct is not cached, full-ACID and insert-only tables
-(hms_cache_proxy/store/README.md), and requests with a limit. Owner: one per request.
+Job: turn a filter into names, and names into partitions. Must not know: ages, claims. Filters are answered only if
+every metastore evaluates them alike: they have string keys and no LIKE; they compare order only between texts of one
+shape (digits in the same places, everything else equal), because databases order other texts by their collations; and
+they have no text with a blank at its end, because MySQL ignores that blank. Other requests are relayed, and so are
+those with a limit, and those for tables whose Table struct is not cached, and for full-ACID and insert-only tables
+(hms_cache_proxy/store/README.md). Owner: one per request.
 """
 
 from __future__ import annotations

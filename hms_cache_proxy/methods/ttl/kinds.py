@@ -1,8 +1,8 @@
-"""Which kind of entry each read is in TTL mode, and what the calls about roles and privileges touch.
+"""Says which kind of entry each read has in TTL mode, and what calls about roles and privileges touch.
 
-Job: a literal table of the kind of each read. The rules of the method table (methods/table.py) say what a read depends
-on and what a write touches. This module adds what they lack: reads of roles and privileges, and other tables that
-constraints name. Must not know: entries. Owner: any process; constants.
+Job: have a literal table of the kind of each read. The rules of the method table (methods/table.py) say what a read
+depends on and what a write touches. This module adds what they lack: reads of roles and privileges, and other tables
+that constraints name. Must not know: entries. Owner: any process; constants.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Lists of partitions are kept whole, and also fill the entries of the partitions in them: a client that lists a table
-and then asks for some of its partitions by name costs the metastore one call.
+"""Keeps lists of partitions whole, and also fills the entries of the partitions in them: if a client lists a table and
+then asks for some of its partitions by name, this costs the metastore one call.
 
-Job: a reply to the entries that it may fill. Must not know: ages, claims.
+Job: turn a reply into the entries that it may fill. Must not know: ages, claims.
 
-Only those lists fill entries that show a partition as calls by names do: get_partitions on every Hive, and the other
-lists on 2.3 (hms_cache_proxy/store/README.md). Names are made of the values and of the partition keys of the table,
-which has to be in the cache (every engine asks for it first). A list is answered from its own entry, in one look-up,
+A list fills entries only if it shows a partition as calls by names do: get_partitions on every Hive, and the other
+lists on 2.3 (hms_cache_proxy/store/README.md). Names are made of the values and of the table's partition keys, so the
+table has to be in the cache (every engine asks for it first). A list is answered from its own entry, in one look-up,
 not composed of a thousand entries. Owner: one per request.
 """
 

@@ -1,6 +1,6 @@
-"""Targets with which partitions can be invalidated one by one.
+"""Targets that let partitions be invalidated one by one.
 
-Job: the targets of single partitions and of lists, and which kinds of entries are about partitions. An entry
+Job: make the targets of single partitions and of lists, and say which kinds of entries are about partitions. An entry
 of one partition depends on its table and on the partition's own target; every other entry of these kinds (lists, names,
 filters, aggregates) depends on its table and on the target of the table's lists. Flushing a partition invalidates its
 own target and that of the lists. Must not know: entries, requests. Owner: any process; no state.

@@ -1,11 +1,11 @@
 """Partitions as objects: for a list of names, the metastore is asked only for the partitions that the cache lacks.
 Calls for one partition and lists fill the same entries.
 
-Job: arguments to names, replies to Partition structs by name, and back. Must not know: ages, claims.
+Job: turn arguments into names, and replies into Partition structs by name, and back. Must not know: ages, claims.
 
-From Hive 3.1 on a metastore shows a partition in more than one way (hms_cache_proxy/store/README.md): lists leave out
-fields that calls for one partition show. There each has a separate entry (LIST, SINGLE). A Partition of 2.3, which has
-no catalog name, is the same everywhere (PLAIN). Lists are in order of names, as in a metastore.
+Since Hive 3.1, a metastore shows a partition in more than one form (hms_cache_proxy/store/README.md): lists leave out
+fields that calls for one partition show. Each form has an entry of its own (LIST, SINGLE). A Partition of 2.3, which
+has no catalog name, is the same everywhere (PLAIN). Lists are in the order of names, as in a metastore.
 
 A partition in a reply is recognized by its values, which are known from the requested names. Owner: one per request.
 """

@@ -1,7 +1,7 @@
 """What a call to the metastore does to the loading cache at each stage.
 
-Job: one small class for each kind of call. Its object is the Forward's `pending` and is told what happens to the call
-(decision.py). Must not know: sockets, how a decision was made.
+Job: have one small class for each kind of call. Its object is the Forward's `pending`, and is told what happens to the
+call (decision.py). Must not know: sockets, how a decision was made.
 
 Invariants: a write holds its targets from before it leaves until just before its reply is passed on; the hold of a
 write with unknown outcome stays until no metastore can execute the write any more. Owner: the worker's loop.

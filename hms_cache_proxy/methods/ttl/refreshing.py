@@ -1,8 +1,9 @@
-"""Entries that are due for a refresh: collected while answers are given, then reloaded in as few calls as possible.
+"""Collects entries that are due for a refresh while answers are given, and has them reloaded in as few calls as
+possible.
 
-Job: one reload for all readers (across workers, the cache's claims ensure this), and one call for all partitions of a
-table that came due together, whichever requests found them. Must not know: sockets, the loop, what entries are; `wake`
-tells the refresher that there are some. Owner: one per worker, on its loop.
+Job: reload an entry once for all readers (across workers, the cache's claims ensure this), and all partitions of a
+table that are due at the same time with one call, whichever requests found them due. Must not know: sockets, the loop,
+what entries are; `wake` tells the refresher that there are some. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations

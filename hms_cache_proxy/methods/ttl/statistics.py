@@ -1,8 +1,8 @@
 """Column statistics of partitions as objects: for get_partitions_statistics_req, the metastore is asked only for the
 partitions that the cache lacks.
 
-Job: arguments to names, the reply's map to its values and back, by splicing. That a partition has no statistics is kept
-too. Must not know: ages, claims. Owner: one per request.
+Job: turn arguments into names, and the reply's map into its values and back, by splicing. If a partition has no
+statistics, this is kept too. Must not know: ages, claims. Owner: one per request.
 """
 
 from __future__ import annotations

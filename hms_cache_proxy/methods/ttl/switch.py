@@ -1,6 +1,6 @@
-"""Two dispatchers in one: the cache that follows the log, and TTL mode while there is no log to follow.
+"""Two dispatchers in one: that of the cache that follows the log, and that of TTL mode while there is no log to follow.
 
-Job: ask the dispatcher that is in charge, and tell both of every write, so that neither has anything older than the
+Job: ask the dispatcher that is in charge, and tell both of every write, so that neither has anything from before a
 write when it takes over. Must not know: what either of them does. Owner: one per worker, on its loop.
 """
 

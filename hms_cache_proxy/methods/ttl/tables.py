@@ -1,8 +1,8 @@
 """Tables as objects: get_table and get_table_req share entries.
 
-Job: arguments to names, replies to Table structs and back, by splicing. Must not know: ages, claims. A request with
-capabilities or a ValidWriteIdList may be answered differently, so it is not answered from objects. Owner: one per
-request.
+Job: turn arguments into names, and replies into Table structs and back, by splicing. Must not know: ages, claims. A
+request with capabilities or a ValidWriteIdList may be answered differently, so it is not answered from objects. Owner:
+one per request.
 """
 
 from __future__ import annotations

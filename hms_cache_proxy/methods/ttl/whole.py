@@ -1,7 +1,7 @@
 """Whole replies: the answer to a request is given to every equal request.
 
-Job: the conversation of all reads whose replies are not split into objects. Must not know: what a reply means, except
-whether it says that something does not exist. Owner: one per request.
+Job: be the conversation of all reads whose replies are not split into objects. Must not know: what a reply means,
+except whether it says that something does not exist. Owner: one per request.
 """
 
 from __future__ import annotations

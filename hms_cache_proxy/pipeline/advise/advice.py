@@ -1,12 +1,12 @@
 """Turns the answers into advice: which tables to cache, how large the cache must be, what else helps.
 
-Job: decide. Must not know: Spark, files, how it is shown. Pure.
+Job: draw these conclusions. Must not know: Spark, files, how they are shown. Pure.
 
 Tables are chosen in the order of served reads (questions.py) per byte of replies. Reads of databases, of lists, and of
-several tables at once always count as served, as they take almost no space. The size of a table is an estimate: the
-sum of the largest reply of each method. The cache file stores partitions in a smaller form, so the estimate is on the
-safe side for tables that are listed in full. For tables that are only read one partition at a time, the log does not
-tell the size.
+several tables at once always count as served, because they take almost no space. The size of a table is an estimate:
+the sum of the largest reply of each method. The cache file stores partitions in a smaller form, so the estimate is on
+the safe side for tables that are listed in full. For tables that are only read one partition at a time, the log does
+not tell the size.
 """
 
 from __future__ import annotations

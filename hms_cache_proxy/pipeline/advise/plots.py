@@ -1,6 +1,6 @@
 """Four plots of the advice, as PNG.
 
-Job: draw. Must not know: how plots are shown. matplotlib is an extra, so the function that needs it imports it.
+Job: draw them. Must not know: how plots are shown. matplotlib is an extra, so the function that needs it imports it.
 """
 
 from __future__ import annotations

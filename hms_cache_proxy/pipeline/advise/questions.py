@@ -1,7 +1,7 @@
 """The questions to the access log, in Spark SQL, and the answers.
 
-Job: one statement for each question to the view `calls` (lines.py). The answers have few rows, except `items`, which
-has one for each object. Must not know: what follows from the answers, how they are shown.
+Job: hold one statement for each question to the view `calls` (lines.py). The answers have few rows, except `items`,
+which has one for each object. Must not know: what follows from the answers, how they are shown.
 
 Terms: a *read* is a call of a method that the cache answers, or whose replies it keeps (the method table). It counts as
 *served* if it was a hit, or would have been one with its table in the cache: it was a miss because the table was not

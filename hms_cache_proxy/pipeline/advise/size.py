@@ -1,6 +1,6 @@
-"""How much there is to read in access logs, before Spark runs.
+"""Finds out before Spark runs how much there is to read in access logs.
 
-Job: the size of local files. Must not know: what is in them.
+Job: add up the size of local files. Must not know: what is in them.
 """
 
 from __future__ import annotations

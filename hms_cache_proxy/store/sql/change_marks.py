@@ -1,8 +1,8 @@
 """Marks of objects that change without an event: functions, catalogs, and descriptions of databases.
 
-Job: columns for the first statement of every snapshot. They differ from the last time if any row of their tables was
-written. They cost the server 0.5 ms for 1,000 functions with one resource each. Must not know: the contents of the
-rows.
+Job: provide columns for the first statement of every snapshot. A column's value differs from the last time if any row
+of its tables was written. The columns cost the server 0.5 ms for 1,000 functions with one resource each. Must not know:
+the contents of the rows.
 
 Invariants: a table with more rows than every step can read has no mark. Owner: a snapshot.
 """

@@ -1,7 +1,7 @@
-"""What the databases share: the life of a connection, texts that can be parameters, rows by ids.
+"""What the databases have in common: the life of a connection, texts that can be parameters, rows by ids.
 
-Job: the part of a dialect that is the same for all; dialect.py has the contract of each method. Must not know: a
-driver, the metastore's tables. Owner: the store's one thread.
+Job: implement the part of a dialect that is the same for all; dialect.py has the contract of each method. Must not
+know: a driver, the metastore's tables. Owner: the store's one thread.
 """
 
 from __future__ import annotations

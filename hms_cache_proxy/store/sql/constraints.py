@@ -1,10 +1,11 @@
-"""Constraints from the database.
+"""Reads constraints from the database.
 
-Job: `Constraints` by table id. What the metastore does with its rows (tested with Hive 4.0.0 and 4.2.0; their
-MetaStoreDirectSql): the column is that of the descriptor that the row names, else the partition key of that number,
-else unset; ENABLE_VALIDATE_RELY has a bit for each of the three; lists have no order (no ORDER BY). Here they are in
-the order of constraint name and position. A foreign key is read without what belongs to the table that it refers to,
-which can be altered without an event at the table that has the key (store/foreign_keys.py).
+Job: make `Constraints`, by table id. What the metastore does with its rows (tested with Hive 4.0.0 and 4.2.0; their
+MetaStoreDirectSql): the column is the one with the row's number in the descriptor that the row names, else the
+partition key with that number, else unset; ENABLE_VALIDATE_RELY has one bit each for ENABLE, VALIDATE and RELY; lists
+have no order (no ORDER BY). Here they are in the order of constraint name and position. A foreign key is read without
+what belongs to the table that it refers to, which can be altered without an event at the table that has the key
+(store/foreign_keys.py).
 
 Owner: a snapshot.
 """

@@ -1,8 +1,8 @@
-"""Databases from the database.
+"""Reads databases from the database.
 
-Job: DatabaseRecords. What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0): in Hive 4 the
-type is always set, and is NATIVE unless the column has REMOTE; connector fields are set only for REMOTE; the owner type
-is unset for NULL or empty; NULL columns are unset.
+Job: make DatabaseRecords. What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0): in Hive 4
+the type is always set, and is NATIVE unless the column has REMOTE; connector fields are set only for REMOTE; the owner
+type is unset for NULL or empty; NULL columns are unset.
 
 Owner: a snapshot.
 """

@@ -1,6 +1,7 @@
-"""Storage descriptors from the database, built once for each distinct one.
+"""Reads storage descriptors from the database, and builds each distinct one once.
 
-Job: StorageDescriptor bytes of tables and partitions: columns, formats, serde, buckets, sort order, parameters, skew.
+Job: make the StorageDescriptor bytes of tables and partitions: columns, formats, serde, buckets, sort order,
+parameters, skew.
 Must not know: tables and partitions.
 
 A metastore returns the descriptor of one row in three forms (tested with Hive 4.0.0 and 4.2.0, with direct SQL on, the

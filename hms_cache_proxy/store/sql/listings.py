@@ -1,8 +1,8 @@
 """The ids of a table's partitions, in the order of their names. They are kept between the chunks of a load.
 
-Job: if the collation of the database is that of a language, no index has the bytewise order, and each page of names
-costs a scan of the whole table. So a walk through a table lists the ids of the next million partitions once, and goes
-on by id. Must not know: statements, how a partition is read.
+Job: avoid repeated scans. If the database has the collation of a language, no index has the bytewise order, and each
+page of names costs a scan of the whole table. So a walk through a table lists the ids of the next million partitions
+once, and continues by id. Must not know: statements, how a partition is read.
 
 The chunks of a walk are in different snapshots. This is correct because the reader applies every event after the
 listing to the table, and asks by name for the partitions that the events name (`told`). The ids found then are placed

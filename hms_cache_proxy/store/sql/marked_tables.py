@@ -1,7 +1,7 @@
-"""Tables that change without an event, and where a SQLite database keeps their marks.
+"""Names the tables that change without an event, and where a SQLite database keeps their marks.
 
-Job: names, for the metastore that writes the marks (embedded/marks.py), and the store that reads them (change_marks.py,
-sqlite_pieces.py). Must not know: SQL.
+Job: share these names between the metastore that writes the marks (embedded/marks.py) and the store that reads them
+(change_marks.py, sqlite_pieces.py). Must not know: SQL.
 """
 
 from __future__ import annotations

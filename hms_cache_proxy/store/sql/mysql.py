@@ -1,11 +1,11 @@
 """MySQL and MariaDB: connecting, read-only repeatable snapshots, rows.
 
-Job: with mysql_pieces, everything that is special to them. Must not know: the metastore's tables.
+Job: do what is special to them, together with mysql_pieces. Must not know: the metastore's tables.
 
 Invariants: those of dialect.py. Text arrives as UTF-8 bytes, whatever its column's character set. A snapshot is
 InnoDB's consistent snapshot. It begins at START TRANSACTION, which only gives a warning if the isolation level does not
-allow it, so a warning is an error here. So is an aggregate that the server has cut. Owner: the store's one thread.
-Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
+allow it, so a warning is an error here. An aggregate that the server has cut is an error, too. Owner: the store's one
+thread. Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
 """
 
 from __future__ import annotations

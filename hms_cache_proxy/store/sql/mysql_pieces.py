@@ -1,6 +1,6 @@
 """Parts of statements for MySQL and MariaDB: conditions on lists, wire bytes made by the server.
 
-Job: what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
+Job: provide what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
 
 Text. Hive's script creates latin1 columns with the collation latin1_bin, in some tables latin1_swedish_ci, and
 operators change columns to utf8. So a column is compared twice: by its own collation, for its index, and by the UTF-8

@@ -1,6 +1,6 @@
-"""Records of partitions from the rows of the database, in large numbers.
+"""Makes records of partitions from the rows of the database, in large numbers.
 
-Job: PartitionRecords of partitions whose ids are known. Must not know: how descriptors are built.
+Job: make PartitionRecords of partitions whose ids are known. Must not know: how descriptors are built.
 
 A chunk, of one table or of many, costs eight statements: ids (partitions.py), rows (one for each partition), values,
 parameters, statistics, and three for the descriptors. A large question is read by two connections at once, if the

@@ -1,4 +1,4 @@
-"""Which partitions to read: those of a table in the order of their names, or those of many tables.
+"""Decides which partitions to read: those of a table in the order of their names, or those of many tables.
 
 Job: find the ids of partitions, and have their records read (partition_rows.py). Names are sorted separately from the
 rows, so the server never sorts wide rows. If the collation is not binary, a table that is read in chunks is listed once

@@ -1,6 +1,6 @@
 """PostgreSQL: connecting, read-only repeatable snapshots, rows.
 
-Job: with postgres_pieces, everything that is special to PostgreSQL. Must not know: the metastore's tables. The rules
+Job: do what is special to PostgreSQL, together with postgres_pieces. Must not know: the metastore's tables. The rules
 are those of dialect.py. Owner: the store's one thread.
 """
 

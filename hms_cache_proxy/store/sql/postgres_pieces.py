@@ -1,6 +1,6 @@
 """Parts of statements for PostgreSQL: conditions on lists, wire bytes made by the server.
 
-Job: what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
+Job: provide what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The metastore's relational schema: the tables and columns that are read, and from which version of Hive on.
 
-Job: SQLAlchemy Core tables for one line of Hive; the line for a VERSION row. Must not know: connections, dialects, wire
-bytes. A metastore's database is never created or altered, so there are no keys, lengths or defaults here, only what a
-SELECT needs.
+Job: make the SQLAlchemy Core tables for one line of Hive, and find the line for a VERSION row. Must not know:
+connections, dialects, wire bytes. A metastore's database is never created or altered, so there are no keys, lengths or
+defaults here, only what a SELECT needs.
 
 Invariants: every column has the first line of Hive in which it exists, unless all have it; `Schema.of(line)` has only
 columns that exist in that line. Source: the published schema scripts of 2.3, 3.1 and 4.0, and what 4.2's server reads.

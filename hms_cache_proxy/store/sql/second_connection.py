@@ -1,15 +1,15 @@
 """A second connection to the database, in the same snapshot as the first.
 
-Job: read a part of a large question while the other part's rows are turned into records: a connection waits for the
-server without Python's lock. It joins a snapshot when it is first needed there, and is closed after a snapshot that did
-not need it. Must not know: what is read.
+Job: read one part of a large question while the rows of the other part are turned into records, because a connection
+waits for the server without Python's lock. It joins a snapshot when it is first needed there, and is closed after a
+snapshot that did not need it. Must not know: what is read.
 
 Invariants:
 - Both see one state: the first connection exports its snapshot, and the second imports it. A database that exports none
   has no second connection.
 - While the other thread works, only it uses the second connection; `of_both` returns when it has ended.
-- Without it everything is read all the same. If it cannot be opened, or the snapshot not be exported (then the snapshot
-  ends with an error), it is tried again after AGAIN_S.
+- Without it, the first connection reads everything. If it cannot be opened, or the snapshot cannot be exported (then
+  the snapshot ends with an error), it is tried again after AGAIN_S.
 
 Owner: the store's one thread, and one thread that works for it.
 """

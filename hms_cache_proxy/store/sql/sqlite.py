@@ -1,11 +1,11 @@
 """SQLite: the database of an embedded metastore, which is read from its file while the metastore writes to it.
 
-Job: with sqlite_pieces, everything that is special to SQLite. Must not know: the metastore's tables.
+Job: do what is special to SQLite, together with sqlite_pieces. Must not know: the metastore's tables.
 
 Invariants, in addition to those of dialect.py:
 - The file is opened read-only (mode=ro), and only with a write-ahead log. Then a read transaction sees one state, and
-  readers and writers do not block each other. The log cannot be reset during a transaction; ours take as long as a
-  step, so it can be reset between steps.
+  readers and writers do not block each other. The log cannot be reset during a transaction. A transaction of the store
+  takes as long as a step of the follower, so the log can be reset between steps.
 - A snapshot reads the current file. If the file was replaced since it was opened, or its log was removed, the next
   snapshot raises StoreError; when the store is opened again, its identity shows which database it is.
 

@@ -1,7 +1,7 @@
 """Parts of statements for SQLite: conditions on lists, wire bytes made by functions of this process.
 
-Job: what SQLAlchemy does not have. Lists are parameters in JSON. FUNCTIONS and AGGREGATES take and return bytes; the
-connection registers them by these names. Must not know: connections, the metastore's tables.
+Job: provide what SQLAlchemy does not have. Lists are parameters in JSON. FUNCTIONS and AGGREGATES take and return
+bytes; the connection registers them by these names. Must not know: connections, the metastore's tables.
 
 Marks. Nothing in a row of SQLite shows that it was written. So the embedded metastore keeps marks itself: triggers on
 the tables that change without an event write a new random value into a row of MARKS, in the transaction of the change

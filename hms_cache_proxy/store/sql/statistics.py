@@ -1,4 +1,4 @@
-"""Column statistics from the database.
+"""Reads column statistics from the database.
 
 Job: turn rows of TAB_COL_STATS and PART_COL_STATS into `ColumnStatistics`. What the metastore does with a row (tested
 with Hive 4.0.0 and 4.2.0): only the column's type, in upper or lower case, decides which field of the union is set;

@@ -1,7 +1,7 @@
-"""Tables from the database.
+"""Reads tables from the database.
 
-Job: TableRecords by name, of any number of tables in the same number of statements, and the list of a database's
-tables. Must not know: how descriptors are built.
+Job: make TableRecords by name, with the same number of statements for any number of tables, and the list of a
+database's tables. Must not know: how descriptors are built.
 
 What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0; get_table_req and
 get_table_objects_by_name_req return the same):

@@ -1,7 +1,7 @@
-"""Lists of valid write ids from the database.
+"""Makes lists of valid write ids from the database.
 
-Job: TableWrites of any number of tables in two statements, by the rules of GetValidWriteIdsForTableFunction (Hive
-4.2.0) for a request without a ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
+Job: make TableWrites of any number of tables with two statements, by the rules of GetValidWriteIdsForTableFunction
+(Hive 4.2.0) for a request without a ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
 
 The rules. A transaction is seen if its id is at most the largest in TXNS, and it is not open or aborted there;
 read-only transactions count as seen. The high watermark is the largest write id of a transaction up to that id; without

@@ -1,8 +1,8 @@
 """Finds out over Thrift whether a metastore's database compares text bytewise.
 
-Job: one bool. A metastore orders lists by its database's collation, so the cache, which orders bytewise, may return
-such lists only if that is the same order. No call returns the collation. So this module filters an existing partition
-by its first key, which the database itself compares. For the value `us-east`:
+Job: answer yes or no. A metastore orders lists by its database's collation, so the cache, which orders bytewise, may
+return such lists only if that is the same order. No call returns the collation. So this module filters an existing
+partition by its first key, which the database itself compares. For the value `us-east`:
 
 - bytewise, `~` sorts after all other printable ASCII characters; in every linguistic collation, which puts punctuation
   first, before letters and digits: is `us-east` less than `us-eas~`?

@@ -1,15 +1,14 @@
-"""Partitions of a table over Thrift: first their names, then the partitions by name, in batches.
+"""Reads the partitions of a table over Thrift: first their names, then the partitions by name, in batches.
 
-Job: PartitionRecords in the bytewise order of their names. Must not know: events, the cache.
+Job: make PartitionRecords in the bytewise order of their names. Must not know: events, the cache.
 
 No call returns "the partitions after this one". So while a table is read in chunks, the list of its names is kept
 between the chunks, which are in different snapshots. This is correct because the reader of chunks applies every later
 event to the table, and asks here by name for the partitions that the events name; their names are then added to the
-list, or removed. If a name in the list has no partition any more, it is left out of the answer: there is an event about
-it.
+list, or removed. If a partition in the list no longer exists, it is left out of the answer: there is an event about it.
 
-A partition has its values, not its name. The name is made as Hive makes it. If it is not one of those that were asked
-for (this Hive writes such values differently), the partitions are asked for one by one.
+A partition has its values, not its name. The name is made as Hive makes it. If this name was not among those that were
+requested (because this Hive writes such values differently), the partitions are requested one by one.
 
 Owner: the follower, in one thread.
 """

@@ -119,7 +119,7 @@ def _name(table: TableRecord, reply: bytes, places: dict[int, tuple[int, int]]) 
     try:
         return partition_name(keys, [reply[at + _LENGTH : end] for at, end in spans])
     except WireError as error:
-        raise Unfit(f"a partition that fits its table's keys not: {error}") from error
+        raise Unfit(f"a partition whose values do not fit its table's keys: {error}") from error
 
 
 def _descriptor(reply: bytes, spans: list[FieldSpan]) -> tuple[bytes, bytes | None, bytes]:

@@ -1,6 +1,7 @@
 """RawStore over Thrift: the metastore's own replies, for when its database cannot be read.
 
-Job: snapshots of the metastore's own replies, which are cut and never encoded again. Must not know: the cache, sockets.
+Job: make snapshots of the metastore's own replies, which are cut and never encoded again. Must not know: the cache,
+sockets.
 
 **The state of a snapshot.** A metastore has no "as of". A snapshot first notes the current event id E. Everything that
 is read later has all changes up to E (a metastore raises the id in the transaction of the change itself). It may also
@@ -12,14 +13,14 @@ read is among them, because the id of its event is greater than E, and became vi
 - what one of them names must not be served before a later snapshot, whose E includes the row, has read it again without
   being overtaken. The follower holds such targets (`Changes.held`), and takes the next step at once.
 
-This does not cover changes that log nothing, and logs that are written after the commit of the change; nor does a store
-over SQL. For changes through the proxy, a ticket covers them.
+This does not cover changes that log nothing, or logs that are written after the commit of the change; a store over SQL
+does not cover them either. If such a change goes through the proxy, a ticket covers it.
 
 **Hive 2.3** assigns event ids without a lock: an id may occur twice, and a smaller one may come after a larger. There
 `event_id` is only where to begin, `events` returns whatever the log has after an id, also late rows, and `overtaken`
 returns nothing: the follower reads a trailing window of the log before and after (follower/trailing.py).
 
-**What is not known over Thrift**: the form of a partition in calls for one partition, if it is not that in lists
+**What is not known over Thrift**: the form of a partition in calls for one partition, if it differs from that in lists
 (StoreIdentity); the tables of transactions (`transaction_tables` returns none); ids of tables in a listing; the
 collation (order.py finds it out by filters).
 

@@ -1,11 +1,11 @@
-"""Lists of valid write ids from a metastore.
+"""Makes lists of valid write ids from a metastore's answers.
 
-Job: TableWrites of any number of tables, all with one ValidTxnList, which is taken before the snapshot reads any
+Job: make TableWrites of any number of tables, all with one ValidTxnList, which is taken before the snapshot reads any
 object. So a list is never newer than the objects of its snapshot. Must not know: the cache, events.
 
 No call returns the transaction of an open write id. But a request may have any ValidTxnList: if one open transaction is
 left out of it, the write ids that become valid belong to that transaction. With more than OWNERS_ASKED open
-transactions, it stays UNKNOWN_ID.
+transactions, the transaction of a write id stays UNKNOWN_ID.
 
 Owner: a snapshot.
 """
