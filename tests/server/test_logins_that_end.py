@@ -79,7 +79,7 @@ class Slow:
         return Entered(principal, {})
 
 
-def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> Door:
+def door_of(hub: Hub, mechanism: Slow, transport: Any, section: TlsSection) -> Door:
     """A door for clients that log in so."""
 
     def client(login: Admitted) -> Client:
