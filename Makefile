@@ -69,7 +69,7 @@ run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server
 run-hive: install ## The same in front of a Hive 4 metastore on PostgreSQL
 	@exec $(PYTHON) -m tests.demo --hive
 
-lint: $(TEST) ## ruff, its format, and mypy (strict on the package)
+lint: $(TEST) ## ruff, its format, and mypy (strict on the package; bodies are checked everywhere)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy

@@ -77,7 +77,7 @@ def writer(url: str, rate: float, seconds: float, tables: int, databases: int) -
     with connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica; SET synchronous_commit = off")
         cursor.execute('SELECT "NEXT_EVENT_ID" FROM "NOTIFICATION_SEQUENCE"')
-        first = cursor.fetchone()[0]
+        (first,) = cursor.fetchall()[0]
         began = time.monotonic()
         for number in range(int(rate * seconds)):
             time.sleep(max(0.0, began + number / rate - time.monotonic()))
@@ -95,7 +95,7 @@ def writer(url: str, rate: float, seconds: float, tables: int, databases: int) -
                 message = {"tableObjBeforeJson": shown, "tableObjAfterJson": shown}
             row = _LOGGED.format(kind=kind, database=database, name=name, message=pack(message))
             cursor.execute(_CHANGES[kind].format(table=table_id, id=id_) + ";" + row)  # one transaction
-            made.append([cursor.fetchone()[0], time.monotonic()])
+            made.append([cursor.fetchall()[0][0], time.monotonic()])
     connection.close()
     print(json.dumps({"made": made, "seconds": time.monotonic() - began}))
 

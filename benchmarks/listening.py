@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
-from typing import cast
+from typing import Any, cast
 
 import uvloop
 
@@ -69,8 +69,8 @@ async def worker(design: str, descriptor: int, member: Member) -> None:
     given = socket.socket(fileno=descriptor)
     tasks: set[asyncio.Task[object]] = set()
 
-    def spawn(work: object, _name: str) -> None:
-        task = loop.create_task(work)  # type: ignore[arg-type]
+    def spawn(work: Any, _name: str) -> None:
+        task = loop.create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -86,7 +86,7 @@ async def worker(design: str, descriptor: int, member: Member) -> None:
         own = socket.create_server(("127.0.0.1", port), reuse_port=True, backlog=BACKLOG)
         await loop.create_server(lambda: Answering(member), sock=own, backlog=BACKLOG)
     elif design == "shared":
-        Acceptor(given, member, lambda: Answering(member), spawn).start()
+        Acceptor(given, member, lambda: Answering(member), spawn).start()  # type: ignore[arg-type, misc]  # a protocol
     else:
         given.setblocking(False)
         loop.add_reader(given, passed)

@@ -30,7 +30,7 @@ from benchmarks.measure import cpu_seconds
 from benchmarks.servers import postgres_pid
 from benchmarks.watched import PAUSE_S, watched
 from hms_cache_proxy.pipeline.publish import new_name
-from hms_cache_proxy.pipeline.query import newest
+from hms_cache_proxy.snapshots.place import newest
 from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed.bed import Bed

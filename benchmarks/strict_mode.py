@@ -72,7 +72,7 @@ def proxies(bed: Bed, directory: Path, stack: ExitStack) -> dict[str, Proxy]:
         objects.create_table(client, objects.table(DATABASE, "t"))
     own, nobody = free_port(), free_port()
     peers = {"PEERS": f"127.0.0.1:{own},127.0.0.1:{nobody}", "PEER_LISTEN": f"127.0.0.1:{own}", "PEER_SECRET": "s"}
-    found = {}
+    found: dict[str, Proxy] = {}
     for name, settings in {SESSION: {}, "`strict`": {"CONSISTENCY": "strict"}, "a peer is missing": peers}.items():
         place = directory / f"proxy{len(found)}"
         found[name] = Proxy(place, metastore.uri, metastore.database.reader_url, settings)

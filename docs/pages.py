@@ -120,13 +120,13 @@ def torture(runs: Sequence[Figures]) -> Iterator[str]:
     head += ["wrong", "slow", "longest recovery, s", "memory, MiB", "slowdown", "commit", "date"]
     yield from table([head, *rows], text=1)
     yield ""
-    times, longest = Counter[str](), dict[str, float]()
+    struck, longest = Counter[str](), dict[str, float]()
     for found in runs:
         for kind, one in found.figures["kinds"].items():
-            times[kind] += one["times"]
+            struck[kind] += one["times"]
             seconds = inf if one["recovery_s"] is None else one["recovery_s"]
             longest[kind] = max(seconds, longest.get(kind, 0.0))
-    kinds = [[f"`{kind}`", number(times[kind]), f"{longest[kind]:.1f}"] for kind in sorted(times)]
+    kinds = [[f"`{kind}`", number(struck[kind]), f"{longest[kind]:.1f}"] for kind in sorted(struck)]
     yield from table([["kind of fault", "times", "longest recovery, s"], *kinds], text=1)
 
 

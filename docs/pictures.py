@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from PIL import Image
 from thrift.Thrift import TApplicationException
@@ -194,7 +194,8 @@ def shrink(file: Path) -> None:
     """Keep the colours that a picture has most of, exactly."""
     with Image.open(file) as taken:
         full = taken.convert("RGB")
-    most = sorted(full.getcolors(full.width * full.height), reverse=True)[:COLOURS]
+    colours: Any = full.getcolors(full.width * full.height)
+    most = sorted(colours, reverse=True)[:COLOURS]
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for _, colour in most for part in colour])
     full.quantize(palette=palette, dither=Image.Dither.NONE).save(file, optimize=True)

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from thriftpy2.protocol.cybin import TCyBinaryProtocol
+from thriftpy2.protocol.cybin import TCyBinaryProtocol  # type: ignore[attr-defined]  # compiled
 from thriftpy2.thrift import TPayload
-from thriftpy2.transport.memory import TCyMemoryBuffer
+from thriftpy2.transport.memory import TCyMemoryBuffer  # type: ignore[attr-defined]  # compiled
 
 from hms_cache_proxy.wire import spec
 from tests.comparison import first_difference
@@ -60,9 +60,9 @@ def agree(message: bytes, version: str = NEWEST, *, decode: Decode = spec.decode
     """
     read = decode_message(message)
     if read.type == _EXCEPTION:
-        found = {number: kind for number, (kind, _) in read.fields.items()}
-        if not found.items() <= _APPLICATION_EXCEPTION.items():
-            raise Disagreement(f"{read.method}: an application exception with the fields {found}")
+        kinds = {number: kind for number, (kind, _) in read.fields.items()}
+        if not kinds.items() <= _APPLICATION_EXCEPTION.items():
+            raise Disagreement(f"{read.method}: an application exception with the fields {kinds}")
         return read
     body = message[12 + len(read.method.encode()) :]
     if read.type != _REPLY:

@@ -96,7 +96,7 @@ def postgres(bed: Bed) -> Postgres:
 @pytest.fixture(scope="session")
 def mariadb(bed: Bed) -> LocalMariaDB:
     """The shared MariaDB server: create databases in it, do not stop it."""
-    return bed.mariadb
+    return bed.mariadb  # type: ignore[return-value]  # one in a container has the same methods
 
 
 @pytest.fixture

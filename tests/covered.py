@@ -216,10 +216,11 @@ def compare(tiers: Sequence[str], kept: Path = KEPT) -> None:
         found = missed(run, reference, same)
         share = told["share_of_all"][run.tier]
         print(f"\n{run.tier} reaches {share:.1%} of the lines that {REFERENCE} reaches; it misses:")
-        for name, lines in found[:MOST_FILES]:
-            print(f"{len(lines):5}  {name}: {ranges(lines)}")
+        for name, missing in found[:MOST_FILES]:
+            print(f"{len(missing):5}  {name}: {ranges(missing)}")
         if len(found) > MOST_FILES:
-            print(f"{sum(len(lines) for _, lines in found[MOST_FILES:]):5}  in {len(found) - MOST_FILES} other files")
+            rest = found[MOST_FILES:]
+            print(f"{sum(len(missing) for _, missing in rest):5}  in {len(rest)} other files")
     figures.write("coverage", told, command=f"python -m tests.covered {' '.join(tiers)}", of=runs[-1].origin)
 
 

@@ -161,7 +161,7 @@ class Proxy:
         """The sum of a metric over the samples that have these labels."""
         return sum(value for found, value in self.samples(name) if labels.items() <= found.items())
 
-    def word(self, slot: Slot) -> int:
+    def word(self, slot: int) -> int:
         """Of its state page."""
         with StatePage(self.directory / "data" / "state") as page:
             return int(page[slot])

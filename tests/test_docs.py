@@ -66,7 +66,7 @@ def test_every_reason_that_a_decision_names_has_words() -> None:
                 named = [word.value for word in node.keywords if word.arg == "reason"]
                 at = 2 if ast.unparse(node.func) == "Forward" else 3
                 for value in (*node.args[at : at + 1], *named):
-                    found |= {value.value} if isinstance(value, ast.Constant) else set()
+                    found |= {str(value.value)} if isinstance(value, ast.Constant) else set()
     assert len(found) > len(MethodKind) and found <= words.REASONS.keys(), found - words.REASONS.keys()
 
 

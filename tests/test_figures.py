@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
@@ -116,9 +117,8 @@ def test_an_exported_tree_has_no_history(repository: Path, tmp_path: Path) -> No
 def test_what_a_run_of_tests_keeps() -> None:
     times = Times("quick", 2, None)
     for number, (when, how) in enumerate((("setup", "skipped"), ("call", "passed"), ("call", "failed"))):
-        report = pytest.TestReport(
-            f"tests/store/test_a.py::test_{number}", ("", 0, ""), {}, how, None, when, duration=1.5
-        )  # type: ignore[arg-type]  # parametrized
+        nodeid, place = f"tests/store/test_a.py::test_{number}", ("", 0, "")
+        report: Any = pytest.TestReport(nodeid, place, {}, how, None, when, duration=1.5)  # type: ignore[arg-type]
         report.starts = [("server", 4.0)] if when == "call" else []
         report.cpu_s = 0.25
         times.pytest_runtest_logreport(report)

@@ -132,7 +132,7 @@ CALLS = [
 
 
 def test_trinos_statements() -> None:
-    run = {"statements": 126, "executed": 1412, "differences": 0, "seconds": 61.2}
+    run: dict[str, Any] = {"statements": 126, "executed": 1412, "differences": 0, "seconds": 61.2}
     run |= {"reads": 1222, "hits": 1217, "methods": METHODS}
     lines = list(pages.trino(kept("trino", "make trino FIGURES=1", {"hive": run})))
     assert lines[0] == (

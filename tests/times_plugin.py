@@ -97,7 +97,7 @@ class Times:
         """Where the run is summed up."""
         spent = self.functions[report.nodeid.partition("[")[0]]
         spent.items += report.when == "call" or (report.when == "setup" and report.outcome == "skipped")
-        spent.phases[report.when or ""] += report.duration
+        spent.phases[report.when or ""] += report.duration  # type: ignore[assignment]  # seconds add up as numbers do
         spent.cpu_s += getattr(report, "cpu_s", 0.0)
         if report.when == "call" or report.outcome != "passed":
             how = "xfailed" if hasattr(report, "wasxfail") else report.outcome

@@ -1,5 +1,4 @@
-"""The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`), including those that are held for
-peers.
+"""The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`): also those held for peers.
 
 A fence that a peer has told of is a row like that of a write of unknown outcome. While the peer is connected, the
 fence's end is put off (`keep`); when the connection ends, the fence lasts for the longest request time, and then the

@@ -1,8 +1,8 @@
 """Marks for changes without an event, kept by SQLite triggers: a new random value after every write to a table.
 
 Job: make the table that store/sql/sqlite_pieces.py reads, and its triggers. They allow functions, catalogs and
-descriptions of databases to be cached (store/sql/change_marks.py). PostgreSQL records for each row which transaction wrote it,
-and does not need this. Must not know: who writes.
+descriptions of databases to be cached (store/sql/change_marks.py). PostgreSQL records for each row which transaction
+wrote it, and does not need this. Must not know: who writes.
 
 Invariants: a mark changes in the transaction of the write, and no mark occurs twice, even in a restored copy of the
 database. Owner: the metastore's process, at its start.

@@ -3,8 +3,8 @@ them.
 
 Job: `decided` wraps a dispatcher's `decide`. It reads what the decision needs of the arguments, a slice of SLICE_NS in
 each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache. The
-bounds are those of method_plan.py: a write beyond them touches everything, and a read beyond them goes to the metastore.
-Owner: the worker's loop.
+bounds are those of method_plan.py: a write beyond them touches everything, and a read beyond them goes to the
+metastore. Owner: the worker's loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a worker needs to serve HTTP: users, keys, and metastores that act as the named user.
 
 Job: make the Clients of HTTP connections, and follow the keys. Requests are refused while a metastore is known to
-ignore the users that it is told (set_ugi_check.py), and until one has been asked. Must not know: heads, tokens. Owner: the
-worker's loop.
+ignore the users that it is told (set_ugi_check.py), and until one has been asked. Must not know: heads, tokens. Owner:
+the worker's loop.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def test_sets_that_are_not_complete_are_found_without_a_look_at_the_others(shelf
         for number, part in enumerate(days(3))
     ]
     other = (*DATABASE, b"other")
-    steps = (
+    steps: tuple[tuple[Changes, set[int]], ...] = (
         (Changes(1, databases={DATABASE: database()}, tables={TABLE: table()}), {TABLE_ID}),
         (Changes(2, chunks=chunks[:1]), {TABLE_ID}),
         (Changes(3, tables={other: table(name=b"other", table_id=5)}), {TABLE_ID, 5}),

@@ -149,7 +149,7 @@ def run(spark: SparkSession, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def main() -> None:
-    spark = session(*sys.argv[1:3], json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
+    spark = session(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
     try:
         print(json.dumps(run(spark, STEPS)))
     finally:

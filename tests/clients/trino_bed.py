@@ -29,7 +29,7 @@ class TrinoBed:
         """A proxy of the metastore that has done its prewarm. `planted`: a bug of tests/history/planted."""
         assert self.metastore.database is not None
         url = self.metastore.database.reader_url
-        proxy = Proxy(self.directory / name, self.metastore.uri, url, settings, planted=planted)
+        proxy = Proxy(self.directory / name, self.metastore.uri, url, settings or {}, planted=planted)
         self._stack.callback(proxy.close)
         proxy.start(prewarmed=True)
         return proxy

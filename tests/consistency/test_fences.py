@@ -52,7 +52,8 @@ class Recording(StatePage):
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Recording]:
-    with Recording(tmp_path / "state") as made:
+    made = Recording(tmp_path / "state")
+    with made:
         yield made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +51,8 @@ def test_nothing_shown_is_no_floor() -> None:
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"*"]), st.integers(1, 50), st.integers(0, 60))))
 def test_never_older_than_shown(moves: list[tuple[bytes, int, int]]) -> None:
     """Against a model without forgetting: time and confirmations only move forward."""
-    floors, shown, now, began = Floors(), {}, 0, 0
+    floors, now, began = Floors(), 0, 0
+    shown: dict[Any, int] = {}
     for target, step, behind in moves:
         now += step
         began = max(began, now - behind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime_ns
+from typing import Any
 
 import pytest
 
@@ -136,6 +137,7 @@ def test_without_a_lease_a_read_needs_a_look_that_began_after_it(page: StatePage
         page[Slot.LEASE_UNTIL_NS] = clock_gettime_ns(CLOCK_BOOTTIME) + 60 * SECOND_NS
         assert leased.standing(False, NOW_NS) is None
     page[Slot.LEASE_UNTIL_NS] = 0
-    for mode, reason in (("eventual", None), ("strict", Reason.STRICT)):
+    others: tuple[tuple[Any, Reason | None], ...] = (("eventual", None), ("strict", Reason.STRICT))
+    for mode, reason in others:
         gate_of = Gate(page, Fenced(), Rules(mode, 10 * SECOND_NS, 2 * SECOND_NS, leased=True))
         assert gate_of.standing(False, NOW_NS) is reason, "these need no lease"

@@ -347,7 +347,7 @@ def test_pages_that_lead_back_to_themselves_are_damage(tmp_path: Path) -> None:
     assert lmdb_check.damage(tmp_path) is None
     file = tmp_path / "data.mdb"
     whole = bytearray(file.read_bytes())
-    size = lmdb_check.page_bytes(whole)
+    size = lmdb_check.page_bytes(bytes(whole))
     newest = max((0, size), key=lambda at: lmdb_check.META.unpack_from(whole, at)[-1])
     records = newest + 16 + 24 + 48
     padding, flags, depth, *numbers, root = lmdb_check.TREE.unpack_from(whole, records)

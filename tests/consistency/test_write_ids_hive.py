@@ -145,11 +145,11 @@ def test_reading_transactions(hive: HiveLists) -> None:
         except WriteIdsError:
             continue
         read += 1
-        named = tuple(sorted((*one.open, *one.aborted)))
-        if 0 in named:  # no transaction has this id; Hive prints it as -1,0
-            assert answer.partition(" ")[2] == described(one, named).partition(" ")[2], text
+        exceptions = tuple(sorted((*one.open, *one.aborted)))
+        if 0 in exceptions:  # no transaction has this id; Hive prints it as -1,0
+            assert answer.partition(" ")[2] == described(one, exceptions).partition(" ")[2], text
         else:
-            assert answer == described(one, named), text
+            assert answer == described(one, exceptions), text
     assert read > TEXTS_OF_ANY_KIND / 2
 
 

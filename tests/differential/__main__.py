@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.differential import at_once
 from tests.differential.all_reads import ONE_TRY, AllReads, AllReads23, AllReads31, AllReads40
@@ -159,7 +160,7 @@ def run_at_once(options: argparse.Namespace, direct_at: Address, proxy: Proxy) -
         client = stack.enter_context(MetastoreClient(*direct_at))
         direct = stack.enter_context(RawConnection(*direct_at))
         through = stack.enter_context(MetastoreClient(*proxy.address))
-        sizes = {"databases": 2, "tables": len(at_once.KINDS), "partitions": 3}
+        sizes: dict[str, Any] = {"databases": 2, "tables": len(at_once.KINDS), "partitions": 3}
         world = fill(client, options.prefix, options.seed, kinds=at_once.KINDS, latin1=upstream.latin1, **sizes)
         world.kinds = upstream.kinds
         logged, follows = upstream.statistics_are_logged, options.store != "ttl"

@@ -22,7 +22,7 @@ from tests.differential.contents import TableNote
 from tests.differential.parts import PartOfChanges
 
 SWITCHES = {"enable_cstr": True, "validate_cstr": False, "rely_cstr": True, "catName": "hive"}
-ROWS = {
+ROWS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "primaryKeys": (SQLPrimaryKey, "pk_name", {"key_seq": 1}),
     "uniqueConstraints": (SQLUniqueConstraint, "uk_name", {"key_seq": 1}),
     "notNullConstraints": (SQLNotNullConstraint, "nn_name", {}),

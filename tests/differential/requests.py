@@ -168,7 +168,7 @@ class RequestReads(PartOfReads):
         projected = self.rng.sample(FIELDS, self.rng.randint(0, 3))
         projection = hms.GetProjectionsSpec(fieldList=projected, **self._sometimes(0.1, includeParamKeyPattern=["k%"]))
         mode = self.rng.choice([0, 1, 2, None])
-        wanted = {0: self._names(note), 1: self.partial(note), 2: [self.filter(note)]}.get(mode, [])
+        wanted = {0: self._names(note), 1: self.partial(note), 2: [self.filter(note)], None: []}[mode]
         chosen = hms.GetPartitionsFilterSpec(**({} if mode is None else {"filterMode": mode, "filters": wanted}))
         fields = {**place, "projectionSpec": projection, "filterSpec": chosen}
         fields |= self._sometimes(0.1, withAuth=[True, False], user=["me"], groupNames=[[]])
@@ -244,7 +244,10 @@ class RequestReads(PartOfReads):
         return "get_table_names_by_filter", {**arguments, "max_tables": self.rng.choice([-1, -1, 1000])}
 
     def make_get_tables_ext(self) -> Request:
-        fields = {"catalog": self.rng.choice(self._catalogs()), "database": self.database(catalog=False)}
+        fields: dict[str, Any] = {
+            "catalog": self.rng.choice(self._catalogs()),
+            "database": self.database(catalog=False),
+        }
         fields |= {
             "tableNamePattern": self.rng.choice(["*", "t1*", "n*"]),
             "requestedFields": self.rng.choice([0, 1, 2]),

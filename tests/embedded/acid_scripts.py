@@ -10,7 +10,7 @@ from typing import Any
 from tests.embedded.differential import MANAGED, Step, struct
 from tests.embedded.scripts import descriptor, field, request, table
 
-FORMATS = {
+FORMATS: dict[str, Any] = {
     f"{side}Format": f"org.apache.hadoop.hive.ql.io.orc.Orc{side.capitalize()}Format" for side in ("input", "output")
 }
 ABLE = {"processorCapabilities": ["HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTWRITE"], "processorIdentifier": "test"}

@@ -12,7 +12,7 @@ from tests.embedded.differential import Step, struct
 from tests.embedded.scripts import descriptor, field, table
 
 FLAGS = {"enable_cstr": True, "validate_cstr": False, "rely_cstr": True}
-KINDS = {
+KINDS: dict[str, tuple[str, dict[str, Any], str]] = {
     "primaryKeys": ("SQLPrimaryKey", {"key_seq": 1}, "pk_name"),
     "uniqueConstraints": ("SQLUniqueConstraint", {"key_seq": 1}, "uk_name"),
     "notNullConstraints": ("SQLNotNullConstraint", {}, "nn_name"),

@@ -80,7 +80,7 @@ def truncates(db: str) -> list[Step]:
         for chosen in (None, [], ["p=1/q=1"]):
             steps += [truncated(db, f"{name}_plain", chosen), FILL, truncated_req(db, f"{name}_plain", chosen), FILL]
         steps += told(db, name) + told(db, f"{name}_plain")
-    view = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
+    view: dict[str, Any] = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
     return [
         *steps,
         made(db, "v", **view),
@@ -151,7 +151,7 @@ def drops(db: str) -> list[Step]:
                 call(name),
                 call(name),
             ]
-    view = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
+    view: dict[str, Any] = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
     return [*steps, made(db, "v", **view), dropped(db, "v"), dropped(db, "nope"), dropped("nodb", "nope")]
 
 
@@ -300,10 +300,10 @@ def acid_table(db: str, name: str, where: str | None = None, keys: tuple[str, ..
 def transactional(db: str) -> list[Step]:
     """Tables with transactions: files go, or a base directory says that what is older does not count."""
     of = {"db_name": db, "tbl_name": "p"}
-    skips = {"environmentContext": context(truncateSkipDataDeletion="true")}
+    skips: dict[str, Any] = {"environmentContext": context(truncateSkipDataDeletion="true")}
     writes = {"environment_context": context(writeId="3")}
     several = {"deleteData": False, "environmentContext": context(writeId="4")}
-    valid = {"validWriteIdList": f"{db}.t:9:9223372036854775807::"}
+    valid: dict[str, Any] = {"validWriteIdList": f"{db}.t:9:9223372036854775807::"}
     steps: list[Step] = [acid_table(db, "t"), acid_table(db, "p", keys=("p",))]
     steps += [added(db, "p", value) for value in "1234567"]
     return [

@@ -89,7 +89,7 @@ def renamed_tables(db: str) -> list[Step]:
             *told(db, f"{kind}_gone"),
             dropped(db, f"{kind}_gone"),
         ]
-    iceberg = {"fields": {"parameters": TRANSLATED | {"table_type": "ICEBERG"}}}
+    iceberg: dict[str, Any] = {"fields": {"parameters": TRANSLATED | {"table_type": "ICEBERG"}}}
     steps += [
         made(db, "ice", **KINDS["made"]),
         FILL,
@@ -131,7 +131,7 @@ def moved_data(db: str) -> list[Step]:
     steps: list[Step] = []
     for name in ("plain", "skip"):
         parameters = OUTSIDE | ({"skip.trash": "true"} if name == "skip" else {})
-        fields = {"parameters": parameters}
+        fields: dict[str, Any] = {"parameters": parameters}
         steps += [
             made(db, name, where=f"{ELSEWHERE}/{name}/old", **fields),
             FILL,

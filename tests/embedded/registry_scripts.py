@@ -84,7 +84,7 @@ def schemas(db: str) -> list[Step]:
     r = Registry(db)
     one, two, serde = f"{db}_one", f"{db}_TWO", f"{db}_serde"
     inline = struct("SerDeInfo", name=f"{serde}_inline", serializationLib="lib", parameters={"k": "v"})
-    described = {"description": "d", "schemaText": "txt", "fingerprint": "fp", "name": "nm"}
+    described: dict[str, Any] = {"description": "d", "schemaText": "txt", "fingerprint": "fp", "name": "nm"}
     classes = {"description": "d", "serializerClass": "s", "deserializerClass": "t", "serdeType": 2}
     return [
         r.make(one),

@@ -88,8 +88,8 @@ def compare(hive: Side, ours: Side, steps: list[Step]) -> list[str]:
             found += [f"{what}: {line}" for line in trees]
             break  # what follows would differ by this alone
     if not found:
-        logged = hive.logged(), ours.logged()
-        kinds = [[(event[0], event[2]) for event in each] for each in logged]
+        logged: list[Any] = [hive.logged(), ours.logged()]
+        kinds: list[Any] = [[(event[0], event[2]) for event in each] for each in logged]
         difference = first_difference(*kinds) or first_difference(*logged)
         found += [f"log {difference}"] if difference else []
     return found

@@ -79,7 +79,7 @@ def differences(hive: list[Any], ours: list[Any]) -> Iterator[str]:
     """Rows that one has and the other has not, and where messages of equal rows differ."""
     hive, ours = in_order(hive), in_order(ours)
     rows = [[json.dumps(row, default=bytes.decode) for row, _ in events] for events in (hive, ours)]
-    for what, at, end, our_at, our_end in difflib.SequenceMatcher(None, *rows, autojunk=False).get_opcodes():
+    for what, at, end, our_at, our_end in difflib.SequenceMatcher(None, rows[0], rows[1], False).get_opcodes():
         if what != "equal":
             yield f"{at}: Hive has {rows[0][at:end]}, this {rows[1][our_at:our_end]}"
             continue

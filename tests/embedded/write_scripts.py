@@ -42,7 +42,7 @@ def made(db: str, keys: str) -> list[Step]:
     return [
         ("create_table_req", {"request": request}),
         *(("add_partition", {"new_part": part(db, key)}) for key in keys),
-        altered(db, [part(db, key, **ACCURATE) for key in keys], 1, ids(db, 1), environmentContext=TASK),
+        altered(db, [part(db, key, None, **ACCURATE) for key in keys], 1, ids(db, 1), environmentContext=TASK),
         *(("set_aggr_stats_for", {"request": one}) for one in given_one),
         *shown(db, keys[:2]),
     ]
@@ -111,7 +111,7 @@ def changes(db: str) -> list[Step]:
         altered(db, [part(db, "7", 3, **KNOWN)], 2, ids(db, 2)),
         altered(db, [part(db, "8", None, **KNOWN)], None, None),
         ("add_partition", {"new_part": part(db, "9")}),
-        altered(db, [part(db, "9", **KNOWN)], None, None),
+        altered(db, [part(db, "9", None, **KNOWN)], None, None),
         altered(db, [part(db, "9", 2, **KNOWN)], None, None),
         altered(db, [part(db, "9", None, **KNOWN)], None, None),
         ("alter_partition", {**one, "new_part": part(db, "9", 3, **KNOWN)}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_where_a_filter_ends() -> None:
 def test_keys_and_meaning() -> None:
     tree = parse("A = 1 and (`b` = 2 or a = 3)")
     assert keys_of(tree) == {b"a", b"b"}
-    holds = compiled(tree, lambda node: lambda row: row[node.folded] == int(node.value.text))
+    holds: Any = compiled(tree, lambda node: lambda row: row[node.folded] == int(node.value.text))  # type: ignore[misc]
     rows = [(a, b) for a in (1, 3) for b in (2, 9)]
     assert [row for row in rows if holds({b"a": row[0], b"b": row[1]})] == [(1, 2)]
     assert isinstance(tree, Joined)

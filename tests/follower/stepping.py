@@ -67,7 +67,7 @@ class Catalog(Closing):
         decoded, _ = spec.decode(spec.args(name), spec.encode(spec.args(name)(**arguments)), 0)
         reply = self._service.call(MetastoreSession("test"), name.encode(), METHODS[name], 0, decoded)
         header = parse_header(reply, 0)
-        assert not isinstance(header, int) and header.type is MessageType.REPLY, reply
+        assert isinstance(header, Header) and header.type is MessageType.REPLY, reply
         result, _ = spec.decode(spec.result(name), reply, header.body)
         refused = {key: value for key, value in vars(result).items() if key != "success" and value is not None}
         assert not refused, refused

@@ -124,9 +124,9 @@ def test_tables_of_many_databases(catalog: Catalog, tmp_path: Path, monkeypatch:
             with stepping.reader.snapshot() as snapshot:
                 listed = Inventory(snapshot).tables(CATALOG, in_database(number))
                 assert sorted(listed) == sorted(catalog.call("get_all_tables", **key))
-                for table in listed:
-                    entry = snapshot.table(CATALOG, in_database(number), table)
-                    wanted = new("GetTableRequest", dbName=in_database(number), tblName=table)
+                for one in listed:
+                    entry = snapshot.table(CATALOG, in_database(number), one)
+                    wanted = new("GetTableRequest", dbName=in_database(number), tblName=one)
                     assert isinstance(entry, TableEntry)
                     kept, _ = spec.decode(spec.struct("Table"), entry.body or b"", 0)
                     assert kept == catalog.call("get_table_req", req=wanted).table

@@ -158,10 +158,10 @@ class Counted(Place):
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
-        self.names: list[str] = []
+        self.read_names: list[str] = []
 
     def read(self, file: File) -> bytes:
-        self.names.append(file.name)
+        self.read_names.append(file.name)
         return super().read(file)
 
 
@@ -185,7 +185,7 @@ def test_each_file_is_read_once_and_only_if_it_is_needed(
         writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
         _Filling(writer, manifest, LoadScope(include, (), 1 << 30, 10), lambda: None).run(place)
         writer.close()
-    assert sorted(place.names) == sorted({file.name for file in manifest.files} - set(skipped))
+    assert sorted(place.read_names) == sorted({file.name for file in manifest.files} - set(skipped))
 
 
 def test_a_file_whose_tables_are_not_named_is_read(made: tuple[Path, Manifest]) -> None:
@@ -195,7 +195,7 @@ def test_a_file_whose_tables_are_not_named_is_read(made: tuple[Path, Manifest]) 
             manifest, place = replace(made[1], files=(*made[1].of_kind(rows.TABLES), other)), Counted(str(made[0]))
             reading = Reading(place, manifest, lambda database, name: False)
             next(reading.runs().of(other.last or 0), None)
-            assert other.name in place.names
+            assert other.name in place.read_names
 
 
 def flipped(directory: Path, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def compare(followed: Followed, made: Constrained, tables: list[str]) -> None:
             assert sorted(map(repr, split(elements, number))) == sorted(map(repr, answer)), (table, field)
 
 
-def foreign_of(followed: Followed, constraints: ConstraintsEntry) -> list[object]:
+def foreign_of(followed: Followed, constraints: ConstraintsEntry) -> list[Any]:
     """The foreign keys as a reader shows them."""
     found = []
     with followed.reader.snapshot() as cache:
@@ -53,7 +54,8 @@ def foreign_of(followed: Followed, constraints: ConstraintsEntry) -> list[object
             assert parent is not None
             places = parent.list(ConstraintKind.PLACES).elements
             columns = key_columns(*parent.list(ConstraintKind.PRIMARY_KEY), places)
-            there = Parent(*parent.owner.split(b"\0")[1:], columns)
+            database, table = parent.owner.split(b"\0")[1:]
+            there = Parent(database, table, columns)
             assert known(key, there)
             element = shown(key, there)
             if element is not None:

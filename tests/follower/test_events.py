@@ -162,7 +162,7 @@ def test_transactions() -> None:
     for cat, db, table in (("hive", "d", "t"), (None, "d", None)):
         affected, result = affects(rows.row("ALLOC_WRITE_ID_EVENT", message, cat=cat, db=db, table=table))
         assert (affected.write_ids, result) == ({(3, T), (4, T)}, "applied")
-    bare = {"cat": None, "db": "null", "table": None}
+    bare: dict[str, Any] = {"cat": None, "db": "null", "table": None}
     assert affects(rows.row("COMMIT_TXN", {"txnid": 3}, **bare))[0] == Affected(ended=frozenset({3}))
     assert affects(rows.row("OPEN_TXN", {"txnIds": None}, **bare)) == (NOTHING, "ignored")
 

@@ -70,7 +70,7 @@ def test_concurrent_changes_are_never_shown_torn(
         going_on = lasting(TORN_S, lambda: enough(seen))
         while going_on():
             before = followed.page[Slot.CACHE_SEQ]
-            followed.until(lambda before=before: followed.page[Slot.CACHE_SEQ] > before)
+            followed.until(lambda before=before: followed.page[Slot.CACHE_SEQ] > before)  # type: ignore[misc]
             _check(followed, name, seen)
     finally:
         stop.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.follower import progress
-from hms_cache_proxy.follower.cycle import StepOutcome
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.metrics import FollowerMetrics
 from tests.cache.records import IDENTITY
 

@@ -198,17 +198,17 @@ def test_transactions_that_began_unseen_are_looked_up() -> None:
     assert asked == [[7, 9]]
 
 
-A, B, C = ((b"hive", b"d", name) for name in (b"a", b"b", b"c"))
+P, Q, R = (b"hive", b"d", b"a"), (b"hive", b"d", b"b"), (b"hive", b"d", b"c")
 RENAMES = [
     # renames in the step of the write, in the next one, in that of the end; tables that are read at the end
-    ((), (), (), {A}),
-    (((A, B),), (), (), {A, B}),
-    ((), ((A, B),), (), {A, B}),
-    ((), (), ((A, B),), {A, B}),
-    ((), ((A, B), (B, C)), (), {A, B, C}),
-    (((A, B),), (), ((B, C),), {A, B, C}),
-    ((), ((B, C), (A, B)), (), {A, B}),  # the other table made room
-    ((), ((C, B),), (), {A}),
+    ((), (), (), {P}),
+    (((P, Q),), (), (), {P, Q}),
+    ((), ((P, Q),), (), {P, Q}),
+    ((), (), ((P, Q),), {P, Q}),
+    ((), ((P, Q), (Q, R)), (), {P, Q, R}),
+    (((P, Q),), (), ((Q, R),), {P, Q, R}),
+    ((), ((Q, R), (P, Q)), (), {P, Q}),  # the other table made room
+    ((), ((R, Q),), (), {P}),
 ]
 
 
@@ -219,12 +219,12 @@ def test_transactions_follow_renames(
     last: tuple[tuple[TableKey, TableKey], ...],
     read: set[TableKey],
 ) -> None:
-    known = Transactions().after(Affected(write_ids=frozenset({(3, A)}), renamed=first))
+    known = Transactions().after(Affected(write_ids=frozenset({(3, P)}), renamed=first))
     known = Transactions(known.after(Affected(renamed=second)).packed())
     ended = known.resolve(Affected(ended=frozenset({3}), renamed=last), no_transactions)
     assert ended.tables == read
     assert ended.targets == {targets.table(*key) for key in read}
-    begun = Affected(write_ids=frozenset({(3, A)}), renamed=first)
+    begun = Affected(write_ids=frozenset({(3, P)}), renamed=first)
     in_one_step = Affected.merge((begun, Affected(renamed=second), Affected(renamed=last, ended=frozenset({3}))))
     assert Transactions().resolve(in_one_step, no_transactions).tables == read
     looked_up = Affected(renamed=(*first, *second, *last), ended=frozenset({3}))

@@ -291,7 +291,7 @@ def test_pages(rows_per_page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source = OldLog()
     steps = Stepped(source)
     steps.begin()
-    expected = set()
+    expected: set[str] = set()
     for number in (1, 2, 2, 2, 2, 2, 3, 4, 4, 4, 5):
         name = f"t{len(expected)}"
         source.log(number, name)

@@ -59,7 +59,7 @@ class Local:
     """One client connection to a dispatcher."""
 
     def __init__(self, followed: Opened, oracle: Oracle, dispatcher: Dispatcher, waker: Waker) -> None:
-        self.followed = followed
+        self.followed: Any = followed  # Followed, or Filled: tests know which
         self.oracle = oracle
         self.dispatcher = dispatcher
         self.waker = waker
@@ -114,6 +114,7 @@ class Local:
         found = decision.step()
         while found is None:
             found = decision.step()
+        assert isinstance(found, Serve | Forward)
         return found
 
     def _forward(self, method: str, message: bytes, forward: Forward) -> Asked:

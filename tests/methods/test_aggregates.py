@@ -13,7 +13,7 @@ import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Work
 from hms_cache_proxy.methods.readers import aggregates, portions
-from hms_cache_proxy.methods.readers.aggregates import ROW, SLICE
+from hms_cache_proxy.methods.readers.column_arrays import ROW, SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -127,9 +127,9 @@ def fill(world: World, some: Statistics, name: str) -> bytes:
         analyzed.table(TABLE, keyed=True)
         analyzed.partitions(TABLE, [[b"%d" % number, b"x"] for number in range(PARTITIONS)])
         for engine, chance in ((b"hive", 1.0), (b"impala", 0.85)):
-            for number, name in enumerate(NAMES):
+            for number, partition in enumerate(NAMES):
                 present = [each for each in COLUMNS if some.rng.random() < chance or number == 0]
-                analyzed.update(TABLE, [some.column(each) for each in present], partition=name, engine=engine)
+                analyzed.update(TABLE, [some.column(each) for each in present], partition=partition, engine=engine)
     return database
 
 

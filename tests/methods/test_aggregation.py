@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from struct import pack
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def head(number: int, kind: bytes = b"any") -> StatisticsHead:
     )
 
 
-def total(number: int, rows: list[dict[str, object]], named: int | None = None, **options: bool) -> spec.Struct:
+def total(number: int, rows: Sequence[dict[str, Any]], named: int | None = None, **options: bool) -> spec.Struct:
     """The one column of what these partitions come to; its data by Hive's names."""
     named = len(rows) if named is None else named
     found = Total(**{"decimals": True, "complete_fails": False} | options)

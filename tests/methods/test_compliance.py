@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import tables
 from hms_cache_proxy.methods.readers.base import Context, Decline
 from hms_cache_proxy.methods.readers.compliance import ACCURATE, ListReader
-from hms_cache_proxy.store.protocol import HiveLine
+from hms_cache_proxy.store.protocol import HiveLine, TableRecord
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf, shelf
 from tests.cache.records import DATABASE, IDENTITY, database, flat_table
@@ -83,7 +84,7 @@ def table_of(shelf: Shelf, release: HiveLine) -> bytes | None:
     body = spec.encode(struct("Table", tableName=b"t", parameters={ACCURATE: BASIC}, writeId=5))
     record = replace(flat_table(b"t", 1, body), transactional=True)
     lists = {targets.databases(b"hive"), targets.tables(*DATABASE)}
-    tables_of = {(*DATABASE, b"t"): record}
+    tables_of: dict[Any, TableRecord | None] = {(*DATABASE, b"t"): record}
     shelf.writer.commit(Changes(10, databases={DATABASE: database()}, complete=lists, tables=tables_of))
     proof = Proof("passthrough", exact=True)
     proof.text = b"sales.t:5:9223372036854775807::"

@@ -203,7 +203,7 @@ def test_each_way_has_to_be_seen_and_to_be_seen_again(
     assert both(routes) == [Reason.EXPRESSION_PUSHED, Reason.EXPRESSION_NAMES]
 
 
-ODD = {
+ODD: dict[str, list[Any]] = {
     "(not (month) IN (1, 2))": [(b"2024", month, b"1") for month in (b"01", b"+1", b"x", b"-0")],
     "(ti = 1Y)": [b"128", b"-129", b"1.0"],
     "(dc = 1.5)": [b"1.50", b"01.5", b"1.234", b"123456789", b"-0"],

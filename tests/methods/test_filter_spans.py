@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -31,7 +31,7 @@ from tests.cache.conftest import Shelf
 from tests.cache.records import IDENTITY, TABLE, TABLE_ID, Part, table
 
 Keys = tuple[tuple[bytes, bytes], ...]
-Rows = list[tuple[bytes, ...]]
+Rows = Sequence[tuple[bytes, ...]]
 METHOD = "get_partitions_by_filter"
 
 

@@ -30,7 +30,7 @@ VALUES = {
     b"int": [b"-100", b"-7", b"-1", b"0", b"1", b"2", b"10", b"19", b"100", b"1000", b"007", b"-0", DEFAULT_PARTITION],
     b"date": [b"2023-12-31", b"2024-01-01", b"2024-01-02", b"2024-02-01", DEFAULT_PARTITION],
 }
-LITERALS = {
+LITERALS: dict[bytes, list[Any]] = {
     b"string": ["a", "ab", "a/b", "a%", "a!", "b", "10", "1", "zz", DEFAULT_PARTITION.decode()],
     b"int": [-1000, -100, -8, -7, -1, 0, 1, 2, 3, 11, 19, 99, 100, 999, 1000, 5000],
     b"date": ["2023-12-31", "2024-01-01", "2024-01-15", "2024-02-01"],

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from hms_cache_proxy.methods.effects import RelayedRead
 from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Hub
+from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, flat_table
@@ -61,7 +63,9 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 def filled(directory: Path, **settings: object) -> Iterator[Bench]:
     """A bench whose database has tables in an order that the metastore knows."""
     with opened(directory, **settings) as made:
-        others = {(*DATABASE, name): flat_table(name, at) for at, name in enumerate((b"returns", b"stock"), 78)}
+        others: dict[Any, TableRecord | None] = {}
+        for at, name in enumerate((b"returns", b"stock"), 78):
+            others[*DATABASE, name] = flat_table(name, at)
         made.step(Changes(cursor=11, tables=others))
         yield made
 

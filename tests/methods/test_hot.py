@@ -239,6 +239,7 @@ def test_a_connection_that_is_relayed_again_and_again_waits_longer(
         assert isinstance(_asked(bench, long_ago_ns, patient=False), Forward), "in vain"
         assert isinstance(_asked(bench, time.monotonic_ns()), Forward), "not for so long again soon"
         bench.step()
+        assert bench.session.floors is not None
         bench.session.floors.lift([targets.ALL], time.monotonic_ns())
         wait = _asked(bench, time.monotonic_ns())
         assert isinstance(wait, Wait) and wait.until_ns - time.monotonic_ns() <= patience.SHORT_NS

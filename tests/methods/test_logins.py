@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from thrift.Thrift import TApplicationException
@@ -23,7 +24,7 @@ from tests.testbed.raw import decode_reply, encode_call
 ALL = ("token_store", "foreign_cancellations")
 
 
-def issuer_in(directory: Path, **more: bool) -> TokenIssuer:
+def issuer_in(directory: Path, **more: Any) -> TokenIssuer:
     """With a key of its own."""
     names = ShortNames(["DEFAULT"], "LAB.TEST", key="x")
     keys = followed_keys("", directory / "token-key")

@@ -11,6 +11,7 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import base, partial, partitions
 from hms_cache_proxy.methods.readers.base import Body, Context, Slices, Unfinished
+from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf, shelf
 from tests.cache.records import DATABASE, TABLE, TABLE_ID, Part, database, table
@@ -105,14 +106,14 @@ def test_many_names_are_not_joined(shelf: Shelf, method: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("method", METHODS)
 def test_values_for_a_table_without_partition_keys_are_too_many(shelf: Shelf, method: str) -> None:
-    tables = {TABLE: replace(table(), partition_keys=())}
+    tables: dict[Any, TableRecord | None] = {TABLE: replace(table(), partition_keys=())}
     shelf.writer.commit(Changes(10, databases={DATABASE: database()}, tables=tables))
     body, _ = ended(begun(shelf, method, [b"a"]))
     assert isinstance(body, bytes) and b"numPartKeys=0, part_val=[a]" in body
 
 
 def test_many_names_of_a_table_without_partition_keys(shelf: Shelf) -> None:
-    tables = {TABLE: replace(table(), partition_keys=())}
+    tables: dict[Any, TableRecord | None] = {TABLE: replace(table(), partition_keys=())}
     shelf.writer.commit(Changes(10, databases={DATABASE: database()}, tables=tables))
     args: Any = spec.args("get_partitions_by_names")
     names = [b"p=%d" % number for number in range(partitions.JOINED_AT_ONCE + 1)]

@@ -233,5 +233,5 @@ def test_a_place_returns_when_its_call_is_forgotten() -> None:
     inner.decision = Work(lambda: Wait(inner.moved(), 1))
     work = asked(decider, "a:5")
     assert isinstance(work, Work)
-    wait = work.step()
-    assert isinstance(wait, Wait) and wait.seen == decider.moved(), "nor is one that a large request ends in"
+    ended = work.step()
+    assert isinstance(ended, Wait) and ended.seen == decider.moved(), "nor is one that a large request ends in"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.decision import Forward, Serve, Work
 from hms_cache_proxy.methods.readers import filter_walk, filters
+from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, IDENTITY, TABLE, TABLE_ID, database, table
@@ -55,6 +57,7 @@ def ended(work: Serve | Forward | Work) -> tuple[Serve | Forward, int]:
     for steps in range(1, 1000):
         found = work.step()
         if found is not None:
+            assert isinstance(found, Serve | Forward)
             return found, steps
     raise AssertionError("it does not end")
 
@@ -145,7 +148,7 @@ def replaced(bench: Bench, directory: Path) -> None:
     bench.writer.close()
     bench.writer = CacheWriter.open(directory / "cache", bench.page, IDENTITY, scope="new")
     change = PartitionChange(TABLE_ID, records(KEYS, ROWS), replace_all=True)
-    tables = {TABLE: replace(table(), partition_keys=KEYS)}
+    tables: dict[Any, TableRecord | None] = {TABLE: replace(table(), partition_keys=KEYS)}
     complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
     changes = Changes(cursor=12, databases={DATABASE: database()}, tables=tables, partitions=[change])
     changes.complete = complete

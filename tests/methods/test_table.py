@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def struct(struct_name: str, /, **fields: object) -> spec.Struct:
     return spec.struct(struct_name)(**fields)
 
 
-def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+def cases() -> Iterator[tuple[str, dict[str, Any], set[bytes]]]:
     table, db, listing = t.table(HIVE, b"d", b"t"), t.database(HIVE, b"d"), t.tables(HIVE, b"d")
     new = struct("Table", dbName=b"d", tableName=b"T ")
     moved = struct("Table", dbName=b"e", tableName=b"u")
@@ -94,7 +95,7 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "alter_catalog", {"rqst": struct("AlterCatalogRequest", name=b"c")}, {t.CATALOGS}
 
 
-def constrained_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+def constrained_cases() -> Iterator[tuple[str, dict[str, Any], set[bytes]]]:
     """A table is created with constraints of others: each row names a table, in the new one's catalog if it, or the
     first, names none."""
     for catalog in (None, b"c"):
@@ -127,7 +128,7 @@ def privileges(*on: spec.Struct | None) -> spec.Struct:
     return struct("PrivilegeBag", privileges=[struct("HiveObjectPrivilege", hiveObject=one) for one in on])
 
 
-def rights_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+def rights_cases() -> Iterator[tuple[str, dict[str, Any], set[bytes]]]:
     def ref(kind: int | None, db: bytes | None = None, name: bytes | None = None, **more: object) -> spec.Struct:
         return struct("HiveObjectRef", objectType=kind, dbName=db, objectName=name, **more)
 
@@ -187,7 +188,7 @@ def statistics(*names: bytes) -> spec.Struct:
     )
 
 
-def silent_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+def silent_cases() -> Iterator[tuple[str, dict[str, Any], set[bytes]]]:
     """What a write asks to be read again where it is not logged: the partitions that it names."""
     p1, p2 = (t.called(HIVE, b"d", b"t", name) for name in (b"p=1", b"p=2"))
     yield "set_aggr_stats_for", {"request": statistics(b"p=1", b"p=2")}, {p1, p2}

@@ -62,7 +62,7 @@ def listed(shelf: Shelf, method: str, **arguments: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("method", "arguments"), [("get_all_tables", {"db_name": b"sales"}), ("get_table_meta", {"db_patterns": b"sales"})]
 )
-def test_in_slices_of_one_state(shelf: Shelf, method: str, arguments: dict[str, bytes]) -> None:
+def test_in_slices_of_one_state(shelf: Shelf, method: str, arguments: dict[str, Any]) -> None:
     fill(shelf, MANY)
     body = begun(shelf, method, **arguments)
     shelf.writer.commit(Changes(11, tables={(*DATABASE, MANY[-1]): None}))
@@ -115,12 +115,13 @@ def test_hive_orders_names_of_one_type(shelf: Shelf) -> None:
 @pytest.mark.parametrize(("summary", "loaded", "reason"), [(None, True, "not_cached"), (SUMMARY, False, "not_loaded")])
 def test_what_is_not_known_of_a_table_is_asked(shelf: Shelf, summary: bytes | None, loaded: bool, reason: str) -> None:
     """Over Thrift the store does not tell what get_table_meta says; a table that is not loaded is not followed."""
+    asked: dict[str, dict[str, Any]] = {
+        "get_table_meta": {"db_patterns": b"sales"},
+        "get_tables_by_type": {"db_name": b"sales", "pattern": b"*", "tableType": b"MANAGED_TABLE"},
+    }
     stubs = {} if loaded else {(*DATABASE, b"u"): TableStub(99, b"MANAGED_TABLE", "excluded")}
     fill(shelf, [b"t"], summary, stubs=stubs)
-    for method, arguments in (
-        ("get_table_meta", {"db_patterns": b"sales"}),
-        ("get_tables_by_type", {"db_name": b"sales", "pattern": b"*", "tableType": b"MANAGED_TABLE"}),
-    ):
+    for method, arguments in asked.items():
         with pytest.raises(Decline) as declined:
             begun(shelf, method, **arguments)
         assert declined.value.reason.value == reason

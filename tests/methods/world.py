@@ -150,7 +150,11 @@ class World:
         for name in (b"plain", b"Plain2", b"tab_x", b"tabyx", b"t1"):
             self.table(hms, name)
         self.table(hms, b"said", parameters={b"EXTERNAL": b"TRUE", b"comment": "ü, said".encode()}, ownerType=2)
-        view = {"tableType": b"VIRTUAL_VIEW", "parameters": {}, "sd": descriptor(inputFormat=None, outputFormat=None)}
+        view: dict[str, Any] = {
+            "tableType": b"VIRTUAL_VIEW",
+            "parameters": {},
+            "sd": descriptor(inputFormat=None, outputFormat=None),
+        }
         self.table(hms, b"a_view", viewOriginalText=b"select 1", viewExpandedText=b"select 1", **view)
         private = {b"EXTERNAL": b"TRUE", b"PARTITION_LEVEL_PRIVILEGE": b"true"}
         self.table(hms, b"private", ((b"dt", b"string"),), parameters=private)
@@ -166,9 +170,9 @@ class World:
         named = {"functionName": b"a_function", "dbName": self.database, "resourceUris": resources}
         hms.do("create_function", func=struct("Function", **named, **values))
         serde2 = b"org.apache.hadoop.hive.serde2."
-        for name, library in (("json", serde2 + b"JsonSerDe"), ("csv", serde2 + b"OpenCSVSerde"), ("nothing", None)):
+        for kind, library in (("json", serde2 + b"JsonSerDe"), ("csv", serde2 + b"OpenCSVSerde"), ("nothing", None)):
             serde = struct("SerDeInfo", serializationLib=library, parameters={})
-            self.table(hms, f"of_{name}".encode(), ((b"dt", b"string"),), sd=descriptor(serdeInfo=serde))
+            self.table(hms, f"of_{kind}".encode(), ((b"dt", b"string"),), sd=descriptor(serdeInfo=serde))
         self.table(hms, b"asking", parameters={b"EXTERNAL": b"TRUE", b"OBJCAPABILITIES": b"EXTREAD,EXTWRITE"})
 
     def _acid(self, hms: Oracle) -> None:

@@ -77,8 +77,9 @@ def adopt(data: Path, metastore: Metastore) -> None:
     with lmdb.open(str(data / "cache"), max_dbs=len(DATABASES)) as cache:
         meta = cache.open_db(b"meta", create=False)
         with cache.begin(write=True, db=meta) as txn:
-            scope = json.loads(txn.get(layout.IDENTITY_KEY))["scope"]
-            known = Meta.unpack(converted(txn.get(layout.META_KEY)))
+            identity, row = txn.get(layout.IDENTITY_KEY), txn.get(layout.META_KEY)
+            assert identity is not None and row is not None
+            scope, known = json.loads(identity)["scope"], Meta.unpack(converted(row))
             txn.put(layout.IDENTITY_KEY, identity_row(store.identity, scope))
             txn.put(layout.META_KEY, replace(known, cursor=cursor, fingerprint=fingerprint).pack())
         stored = cache.open_db(b"objects", create=False)

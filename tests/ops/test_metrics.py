@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.metric_files import RESERVED
+from hms_cache_proxy.metric_table import TABLE
 from hms_cache_proxy.metrics import (
     BOUNDS,
     LIMITS,
-    TABLE,
     CallCounts,
     FollowerMetrics,
     PeersMetrics,

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
@@ -36,7 +37,7 @@ ROUNDS = int(by_tier(test=36, all=120, every=120))
 """A multiple of 12: after so many, writer, reader and change come in the same combinations again."""
 
 
-def peers_of(proxy: Proxy) -> list[dict[str, object]]:
+def peers_of(proxy: Proxy) -> list[dict[str, Any]]:
     found = proxy.status()["peers"]
     assert isinstance(found, list)
     return found

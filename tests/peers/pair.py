@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 RULES = {
     "no_wait": "a write goes without an acknowledgement and without waiting for leases",
@@ -95,7 +96,7 @@ class Pair:
         self.unheld: frozenset[object] = frozenset()
         self.stepping = False
 
-    def copy(self) -> Pair:
+    def copy(self) -> Self:
         """Independent of this one."""
         other = copy(self)
         other.writes = {name: copy(write) for name, write in self.writes.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.peers.chaos import Budget, Chaos
 from tests.peers.sim_records import MS
@@ -41,7 +42,7 @@ class Scenario:
         return None
 
 
-_PIPES = {"pipes": True, "pipe_breaks": 3, "pauses": 2, "full_disks": 1}
+_PIPES: dict[str, Any] = {"pipes": True, "pipe_breaks": 3, "pauses": 2, "full_disks": 1}
 SCENARIOS = {
     "pair": Scenario(Budget()),
     "quiet": Scenario(Budget(writes=2, breaks=1, silent=False, long_pauses=False)),

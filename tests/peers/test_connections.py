@@ -76,12 +76,12 @@ async def received_of_two(dialler_version: int) -> list[PeerMessage]:
     """What a peer of this version receives of a newer message and one that all versions have."""
     loop, events = asyncio.get_running_loop(), Events()
     server = await loop.create_server(lambda: PeerWire(events, 1, None), "127.0.0.1", 0)
-    real, frames.VERSION = frames.VERSION, dialler_version  # of both sides: the lower one counts
+    real, frames.VERSION = frames.VERSION, dialler_version  # type: ignore[misc]  # of both sides: the lower one counts
     try:
         dialled, sealed = await asyncio.to_thread(greeted, server.sockets[0].getsockname()[1])
         wire = await asyncio.wait_for(events.wire, SOON_S)
     finally:
-        frames.VERSION = real
+        frames.VERSION = real  # type: ignore[misc]
     with dialled:
         wire.send(TokensCancelled((b"r" * 24,)))
         wire.send(AnswersNothing())

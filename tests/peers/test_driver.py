@@ -83,7 +83,7 @@ def test_a_cache_that_belongs_to_another_metastore_is_noticed(tmp_path: Path) ->
             for uuid in ("", "", "a"):
                 cache = paths.cache(config)
                 with closing(CacheWriter.open(cache, page, replace(IDENTITY, database_uuid=uuid))):
-                    process._own = process._own or process._belongs_to()
+                    process._own = process._own or process._belongs_to()  # type: ignore[assignment]
                     found.append(process._belongs_elsewhere())
         finally:
             process._follower.close()

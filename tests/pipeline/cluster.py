@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -75,7 +76,10 @@ class Cluster:
             options = ("--cores", "1", "--memory", MEMORY, "--webui-port", "0", "--work-dir", str(work))
             self.workers[name] = self._start(name, "worker.Worker", "--host", "127.0.0.1", *options, self.master)
         for name in missing:
-            assert wait_until(lambda name=name: "registered with master" in self.log(name), STARTED_S), self.log(name)
+            assert wait_until(partial(self._registered, name), STARTED_S), self.log(name)
+
+    def _registered(self, name: str) -> bool:
+        return "registered with master" in self.log(name)
 
     def work(self, name: str) -> Path:
         """A worker's directory."""

@@ -204,7 +204,7 @@ def ask(logs: Sequence[Path], **settings: object) -> Answers:
         return questions.ask(running)
     finally:
         for name, value in before.items():
-            running.conf.set(f"spark.sql.{name}", value)
+            running.conf.set(f"spark.sql.{name}", value)  # type: ignore[arg-type]
 
 
 def test_the_answers_do_not_depend_on_how_spark_divides_the_log(spark: None, tmp_path: Path) -> None:

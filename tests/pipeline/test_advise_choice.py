@@ -138,7 +138,7 @@ def test_what_each_suggestion_is_worth() -> None:
         (Reason.ORDER.value, 40, 0.64),
     ]
     assert advice.summary()["worth"][1]["hit_ratio"] == {"before": 0.6, "after": 0.64}
-    page = report(advice, "", {})
+    page = report(advice, "", [])
     assert "What each suggestion is worth" in page and "64.0%" in page
 
 

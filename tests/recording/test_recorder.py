@@ -16,7 +16,7 @@ from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import Record
 from hms_cache_proxy.recording.recorder import HOLD_BYTES, Recorder
 from hms_cache_proxy.recording.writer import Writer
-from hms_cache_proxy.wire.message import parse_header
+from hms_cache_proxy.wire.message import Header, parse_header
 from tests.recording.test_file import content
 from tests.server import playbook
 from tests.server.playbook import RELAY, Playbook, exception, framed, reply_to, sent
@@ -51,7 +51,7 @@ def recording(tmp_path: Path) -> Recording:
 
 def result_of(reply: bytes) -> bytes:
     header = parse_header(reply)
-    assert not isinstance(header, type(None)) and hasattr(header, "body")
+    assert isinstance(header, Header)
     return reply[header.body :]
 
 

@@ -16,7 +16,7 @@ from hms_cache_proxy.recording.format import Record, encode
 from hms_cache_proxy.recording.replay import SLICE_BYTES, Recorded, ReplayDispatcher
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.facts import METHODS as FACTS
-from hms_cache_proxy.wire.message import MessageType, message_header, parse_exception, parse_header
+from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_exception, parse_header
 from tests.testbed.raw import decode_reply, encode_call
 
 TABLE = encode_call("get_table", "d", "t")
@@ -44,7 +44,7 @@ def recorded(path: Path, *results: tuple[bytes, bytes] | tuple[bytes, bytes, int
 
 def ask(replay: ReplayDispatcher, message: bytes, *, complete: bool = True) -> Serve | Forward:
     header = parse_header(message)
-    assert hasattr(header, "body")
+    assert isinstance(header, Header)
     return replay.decide(ClientSession(), header, message, 0, complete=complete)
 
 
@@ -103,7 +103,7 @@ def test_write_ids_by_another_list_of_transactions(tmp_path: Path) -> None:
 def text_of(reply: bytes) -> str:
     """Of a MetaException, or of a TApplicationException."""
     header = parse_header(reply)
-    assert hasattr(header, "body")
+    assert isinstance(header, Header)
     if header.type is MessageType.EXCEPTION:
         return (parse_exception(reply, header.body).message or b"").decode()
     result, _ = spec.decode(spec.result(header.name.decode()), reply, header.body)

@@ -26,7 +26,8 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def section(**settings: Any) -> TlsSection:
-    return TlsSection(**{key: str(value) for key, value in settings.items()})
+    texts: dict[str, Any] = {key: str(value) for key, value in settings.items()}
+    return TlsSection(**texts)
 
 
 @pytest.mark.parametrize("year", [2031, 2049, 2050, 2199], ids=["31", "49", "50: another form", "199"])

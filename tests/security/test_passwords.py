@@ -179,8 +179,8 @@ def sections(slapd: Any, tmp_path: Path) -> dict[str, LdapSection]:
     search = LdapSection(
         url=slapd.url, base_dn="dc=lab,dc=test", bind_dn=lab.MANAGER, bind_password_file=str(secret), timeout_s=20
     )
-    tls = {"url": slapd.secure_url, "ca": str(slapd.authority)}
-    start = {"start_tls": True, "ca": str(slapd.authority)}
+    tls: dict[str, Any] = {"url": slapd.secure_url, "ca": str(slapd.authority)}
+    start: dict[str, Any] = {"start_tls": True, "ca": str(slapd.authority)}
     return {
         "pattern": pattern,
         "search": search,

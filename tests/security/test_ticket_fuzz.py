@@ -46,7 +46,7 @@ class TicketLogin(Conversation):
     async def talk(self) -> None:
         import gssapi
 
-        with suppress(gssapi.exceptions.GSSError):  # of an answer to what was damaged
+        with suppress(gssapi.exceptions.GSSError):  # type: ignore[attr-defined]  # of an answer to what was damaged
             await self._negotiate(self._realm.client())
 
     async def _negotiate(self, context: Any) -> None:

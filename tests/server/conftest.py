@@ -102,7 +102,7 @@ def started(
     }
     process = Process(
         "worker",
-        [sys.executable, "-m", "tests.server.one_worker", to_json(load(cli=config))],
+        [sys.executable, "-m", "tests.server.one_worker", to_json(load(cli=config)).decode()],
         home / "worker.log",
         cwd=Path(__file__).parents[2],
     )

@@ -37,7 +37,7 @@ class Realm:
         self.other = kdc.keytab("other/localhost")
         self.users = {name: kdc.keytab(name) for name in ("alice", "bob", "svc/localhost")}
 
-    def settings(self, **more: object) -> dict[str, object]:
+    def settings(self, **more: object) -> dict[str, Any]:
         """Of a proxy whose clients log in. On a busy machine, that takes a while."""
         security = {"transports": ["sasl"], "handshake_timeout_s": 20}
         return {"security": security, "kerberos": {"keytab": str(self.proxy), **more}}

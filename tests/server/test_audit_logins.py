@@ -74,7 +74,7 @@ def test_logins_with_kerberos(tmp_path: Path) -> None:
 
 def test_logins_over_http_and_tls(tmp_path: Path) -> None:
     logs, authority, issuer = tmp_path / "logs", Authority(tmp_path), Issuer()
-    settings = {
+    settings: dict[str, Any] = {
         "security": {"transports": ["tls+http"]},
         "tls": authority.signed("server").settings(),
         "http_transport": {"jwks": str(issuer.written(tmp_path / "keys.json"))},

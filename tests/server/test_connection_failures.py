@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hms_cache_proxy.server.client_states import HotPathUse
 from hms_cache_proxy.server.commands import (
@@ -16,6 +17,7 @@ from hms_cache_proxy.server.commands import (
     UpstreamTrouble,
     Why,
 )
+from hms_cache_proxy.upstream.endpoints import Endpoint
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -74,11 +76,15 @@ def test_a_read_goes_to_the_other_metastore_where_the_first_closes() -> None:
     assert opens.endpoint.host == "two"
 
 
+def _noted(suspected: list[str], endpoint: Endpoint) -> None:
+    suspected.append(endpoint.host)
+
+
 def test_a_call_that_waits_leaves_its_metastore_only_if_that_is_sick_and_another_is_not() -> None:
     for retry in (True, False):
         book = Playbook()
         suspected: list[str] = []
-        book.endpoints.suspect = lambda endpoint, seen=suspected: seen.append(endpoint.host)
+        book.endpoints.suspect = partial(_noted, suspected)  # type: ignore[method-assign]
         book.decider.decision = replace(RELAY, retry=retry)
         book.relaying()
         one, two = book.endpoints.all

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jwt
 import pytest
@@ -61,7 +61,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("http")
     authority, issuer = Authority(directory), Issuer()
     keys = issuer.written(directory / "keys.json")
-    settings = {
+    settings: dict[str, Any] = {
         "security": {"transports": ["http", "tls+http"], "handshake_timeout_s": 20},
         "tls": authority.signed("server").settings(),
         "http_transport": {"jwks": str(keys)},
@@ -258,7 +258,7 @@ def now() -> int:
 
 
 def unsigned(issuer: Issuer) -> str:
-    return jwt.encode({"sub": "alice", "exp": now() + 300}, None, "none", {"kid": issuer.kid})
+    return jwt.encode({"sub": "alice", "exp": now() + 300}, "", "none", {"kid": issuer.kid})
 
 
 def signed_by_the_public_key(issuer: Issuer) -> str:
@@ -307,7 +307,7 @@ def test_tokens_that_are_refused(place: Place, token: Callable[[Issuer], str], w
 @pytest.mark.parametrize(
     "headers", [{"Authorization": ""}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}]
 )
-def test_no_token(place: Place, headers: dict[str, str]) -> None:
+def test_no_token(place: Place, headers: dict[str, Any]) -> None:
     with place.web(x_actor_username="alice", **headers) as web:
         answer = web.ask(VERSION)
         assert answer.status == 401 and b"Couldn't find bearer token" in answer.body

@@ -79,7 +79,7 @@ class Slow:
         return Entered(principal, {})
 
 
-def door_of(hub: Hub, mechanism: Slow, transport: str, section: TlsSection) -> Handshakes:
+def door_of(hub: Hub, mechanism: Slow, transport: Any, section: TlsSection) -> Handshakes:
     """A door for clients that log in so."""
 
     def client(login: Admitted) -> Client:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -47,7 +47,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for several tests."""
     directory = tmp_path_factory.mktemp("tls")
     authority = Authority(directory)
-    settings = {"security": {"transports": ["plain", "tls"], **FEW}, "tls": authority.signed("server").settings()}
+    settings: dict[str, Any] = {
+        "security": {"transports": ["plain", "tls"], **FEW},
+        "tls": authority.signed("server").settings(),
+    }
     with ScriptedMetastore() as metastore, started(directory, metastore.address, **settings) as worker:
         yield Place(worker, authority, metastore)
 
@@ -62,7 +65,7 @@ def place(shared: Place) -> Place:
 @pytest.fixture(scope="module")
 def shared_hurried(shared: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One that waits for no handshake for long: on a busy machine not every client can end one there."""
-    settings = {
+    settings: dict[str, Any] = {
         "security": {"transports": ["plain", "tls"], "handshake_timeout_s": 1},
         "tls": shared.authority.signed("hurried").settings(),
     }

@@ -16,7 +16,9 @@ from tests.server.scripted import ScriptedMetastore
 from tests.server.test_kerberos import USER, VERSION, Place, closed
 from tests.testbed.raw import decode_reply, encode_call
 
-RULES = {"tokens": {"proxy_users": ["bob=alice|carol@127.0.0.0/8", "bob=dave@10.0.0.1"], "administrators": ["root"]}}
+RULES: dict[str, Any] = {
+    "tokens": {"proxy_users": ["bob=alice|carol@127.0.0.0/8", "bob=dave@10.0.0.1"], "administrators": ["root"]}
+}
 KEY, NEW_KEY = "k" * 32, "n" * 40
 UNKNOWN = "DIGEST-MD5: IO error acquiring password"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import uvloop
@@ -143,7 +143,7 @@ class Doors:
         self._http.start(Reloading(page, self._hub.metrics, None, None, settings))
         self._heeding.start()
 
-    async def answers(self, place: Place, transports: tuple[str, ...]) -> dict[str, bytes | None]:
+    async def answers(self, place: Place, transports: tuple[Any, ...]) -> dict[str, bytes | None]:
         """What each kind of client gets at a port for these."""
         security = replace(self._config.security, transports=transports)
         used = uses(transports)

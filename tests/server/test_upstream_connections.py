@@ -126,7 +126,7 @@ def test_a_peer_whose_machine_is_gone_is_noticed_in_minutes() -> None:
         server = await asyncio.start_server(served, "127.0.0.1", 0)
         async with server:
             _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            keep_alive(writer.transport)
+            keep_alive(writer.transport)  # type: ignore[arg-type]
             connection = writer.get_extra_info("socket")
             names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
             found = [connection.getsockopt(socket.IPPROTO_TCP, name) for name in names]

@@ -17,7 +17,7 @@ from hms_cache_proxy.pipeline.export import NAME, Export
 from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots import manifest as manifests
-from hms_cache_proxy.snapshots.manifest import Manifest
+from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place, newest
 from hms_cache_proxy.snapshots.row_writer import FileWriter
 from hms_cache_proxy.snapshots.rows import TableRow
@@ -173,7 +173,7 @@ def test_what_increments_make_of_it(
     increment = replace(manifest, files=(*manifest.files, *writer.close()))
     of = decoded.shown_partitions(place, increment)
     assert of.left_out == (frozenset([1]) if left_out else frozenset())
-    parts = [*increment.of_kind(rows.PARTITIONS), increment]
+    parts: list[File | Manifest] = [*increment.of_kind(rows.PARTITIONS), increment]
     assert [one[0] for part in parts for one in decoded.partitions(place.uri, of, part)] == shown
 
 

@@ -91,7 +91,7 @@ def test_an_unknown_version(empty: MariaDatabase) -> None:
 def test_the_rows_after_a_row_of_the_log(empty: MariaDatabase) -> None:
     """They are read together with its fingerprint, which is the same when it is the newest row."""
     store = open_sql_store(empty.reader_url)
-    prints = [None]
+    prints: list[bytes | None] = [None]
     with empty.connect() as connection, connection.cursor() as cursor:
         for number in range(1, 4):
             cursor.execute(

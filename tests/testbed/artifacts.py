@@ -206,7 +206,13 @@ def _flink_jars() -> tuple[Jar, ...]:
 def _s3proxy_jars() -> tuple[Jar, ...]:
     """S3Proxy, what it loads when it keeps objects in memory, and the stores whose classes it looks for at its start.
     It names four times as much."""
-    stores = ("provider:aws-s3", "provider:azureblob", "provider:b2", "provider:google-cloud-storage", "api:s3")
+    stores: tuple[str, ...] = (
+        "provider:aws-s3",
+        "provider:azureblob",
+        "provider:b2",
+        "provider:google-cloud-storage",
+        "api:s3",
+    )
     stores += ("api:sts", "api:oauth", "api:openstack-swift", "api:openstack-keystone", "driver:jclouds-slf4j")
     alone = (
         "org.gaul:s3proxy:3.0.0",

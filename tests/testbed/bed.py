@@ -113,10 +113,10 @@ class Bed:
             return lent
         name = f"{flavour}-{next(self._numbers)}"
         server = postgres or self.server_for(flavour)
-        kind.prepare(server, self.directory / f"{name}-prepared", self.logs / f"{name}-prepared.log")
+        kind.prepare(server, self.directory / f"{name}-prepared", self.logs / f"{name}-prepared.log")  # type: ignore[arg-type]
         owned = database is None and server is not None
         if database is None and server is not None:
-            database = kind.new_database(server, name.replace("-", "_"), collation)
+            database = kind.new_database(server, name.replace("-", "_"), collation)  # type: ignore[arg-type]
         seen = database.behind(*via) if database is not None and via is not None else database
         log = self.logs / f"{name}.log"
         metastore = kind.metastore(self.directory / name, log, seen, settings or {}, **options)
@@ -171,9 +171,9 @@ class Bed:
         """End everything."""
         for server in reversed([*self._idle, *self._private]):
             _ended(server)
-        for server in (self._postgres, self._mariadb):
-            if server is not None:
-                server.stop()
+        for shared in (self._postgres, self._mariadb):
+            if shared is not None:
+                shared.stop()
         shutil.rmtree(self.directory)
 
 

@@ -84,7 +84,7 @@ class FaultProxy(Closing):
     def stall(self, direction: Direction | None = None) -> None:
         """Go deaf, one way or both: connections stay open and are accepted, no byte passes that way."""
         chosen = list(Direction) if direction is None else [direction]
-        self._run(self._set(lambda: [self._flowing[one].clear() for one in chosen]))
+        self._run(self._set(lambda: [self._flowing[one].clear() for one in chosen]))  # type: ignore[func-returns-value]
 
     def half_open(self) -> None:
         """Forget every open connection: neither side hears of the other any more, nor of its end; new ones work."""

@@ -161,6 +161,10 @@ class MariaDB:
             self.execute(f"GRANT SELECT ON \"{name}\".* TO {READER}@'%'")
         return MariaDatabase(self.host, self.port, name, schema, collation)
 
+    def stop(self) -> None:
+        """End the server; its data is lost."""
+        raise NotImplementedError
+
     def drop_database(self, name: str) -> None:
         """Drop it."""
         self.execute(f'DROP DATABASE "{name}"')

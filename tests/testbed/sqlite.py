@@ -56,7 +56,7 @@ class _Cursor(sqlite3.Cursor):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def execute(self, query: str, parameters: Any = (), /) -> sqlite3.Cursor:
+    def execute(self, query: str, parameters: Any = (), /) -> _Cursor:
         """One statement."""
         return super().execute(re.sub(r"%\((\w+)\)s", r":\1", query).replace("%s", "?"), parameters)
 

@@ -67,7 +67,7 @@ def test_each_value_of_each_parameter_is_taken(monkeypatch: pytest.MonkeyPatch) 
     chosen = set()
     for seed in range(20):
         monkeypatch.setenv(tiers_plugin.SEED, str(seed))
-        taken = tiers_plugin._paired("f", items)
+        taken: list[Any] = tiers_plugin._paired("f", items)
         assert sorted(item.callspec.params["s"] for item in taken) == ["sql", "thrift"]
         assert sorted(item.callspec.params["k"] for item in taken) == ["embedded", "hive42"]
         assert [id(item) for item in taken] == [id(item) for item in tiers_plugin._paired("f", items[::-1])]

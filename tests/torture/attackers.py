@@ -91,7 +91,7 @@ def connections(at: Attacked, _: random.Random) -> None:
             print(f"{resting} connections to the metastore {soon_s} s after clients fell silent")
 
 
-def slow_readers(at: Attacked, _: random.Random) -> None:
+def slow_readers(at: Attacked, _chance: random.Random) -> None:
     """A large listing each, of which a little is read at a time."""
     request = encode_call("get_partitions", DATABASE, TABLE, -1)
     with ExitStack() as stack:
@@ -123,7 +123,7 @@ def huge_lists(at: Attacked, _: random.Random) -> None:
         asking[0].receive()  # refused, as it may be
 
 
-def long_requests(at: Attacked, _: random.Random) -> None:
+def long_requests(at: Attacked, _chance: random.Random) -> None:
     """Many megabytes each, but for the end."""
     request = encode_call("create_database", Database(name="long", description="x" * LONG_BYTES))[:-2]
     with ExitStack() as stack:
@@ -215,5 +215,6 @@ ATTACKS: dict[str, Callable[[Attacked, random.Random], None]] = {
 }
 
 if __name__ == "__main__":
-    what, seed, *ports, steady, slowdown = sys.argv[1:]
-    ATTACKS[what](Attacked(*map(int, ports), steady, float(slowdown)), random.Random(int(seed)))
+    what, seed, port, upstream, http, steady, slowdown = sys.argv[1:]
+    attacked = Attacked(int(port), int(upstream), int(http), steady, float(slowdown))
+    ATTACKS[what](attacked, random.Random(int(seed)))

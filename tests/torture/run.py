@@ -149,7 +149,8 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     world.slowdown = slowdown.now
     began_s = time.monotonic()
     with ExitStack() as running:
-        for thread in (slowdown, budget, *pulses):
+        threads: list[Slowdown | Budget | Pulse] = [slowdown, budget, *pulses]
+        for thread in threads:
             thread.start()
             running.callback(thread.stop)
         workload.begin(writers=2, readers=2, lockers=1)

@@ -79,8 +79,9 @@ class TortureWorkload(Workload):
         """The first objects of every kind, and a counter. A commit of a transaction writes to anything: few do it."""
         with MetastoreClient(*self.world.truth) as client:
             DatabaseParameter("", self.database).create(client)
-            few = [kind for kind in KINDS if kind is not TransactionParameter]
-            self._wanted.extend([DatabaseParameter, *few] * copies + [TransactionParameter])
+            few: list[type[Register]] = [kind for kind in KINDS if kind is not TransactionParameter]
+            self._wanted.extend([DatabaseParameter, *few] * copies)
+            self._wanted.append(TransactionParameter)
             while self._wanted or self.counter is None:
                 self._replace(client)
 

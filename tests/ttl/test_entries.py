@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import monotonic_ns, sleep
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def partition(columns: int) -> spec.Struct:
 @pytest.mark.parametrize("method", ["get_partitions_by_names", "get_partition_by_name"])
 def test_a_partition_that_has_become_too_wide_is_not_shown_as_it_was(tmp_path: Path, method: str) -> None:
     """Without a ttl that would be for ever, though it is reloaded."""
-    asked = {"db_name": b"d", "tbl_name": b"t"}
+    asked: dict[str, Any] = {"db_name": b"d", "tbl_name": b"t"}
     many = method == "get_partitions_by_names"
     asked |= {"names": [b"p=1"]} if many else {"part_name": b"p=1"}
     narrow, wide = ([partition(1)], [partition(2)]) if many else (partition(1), partition(2))

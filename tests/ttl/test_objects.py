@@ -233,10 +233,10 @@ def test_partitions_with_too_many_columns_are_never_kept(recorded: Callable[...,
             world.asked.take()
             read(dt)
             assert [one.method for one in world.asked.take()] == asked, dt
-    for read in (lambda: client.get_partitions(*where, -1), lambda: client.get_partitions_pspec(*where, -1)):
-        read()
+    for listed in (lambda: client.get_partitions(*where, -1), lambda: client.get_partitions_pspec(*where, -1)):
+        listed()
         world.asked.take()
-        read()
+        listed()
         assert len(world.asked.take()) == 1
     world.proxy.wait_counted()
     assert world.proxy.metric("hms_proxy_ttl_over_column_limit_total") == 2 * len(reads) + 4

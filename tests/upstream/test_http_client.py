@@ -145,8 +145,9 @@ class Owner:
     """Of a link: keeps what happens."""
 
     def __init__(self) -> None:
-        self.data, self.error, self.over = b"", None, asyncio.Event()
-        self.said = asyncio.Event()
+        self.data = b""
+        self.error: Exception | None = None
+        self.over, self.said = asyncio.Event(), asyncio.Event()
 
     def upstream_received(self, link: UpstreamLink, data: bytes) -> None:
         self.data += data

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+States = set[str]
 SHOWN, HIDDEN, MASKED, REFUSED = "shown", "hide", "mask", "refuse"
 
 
@@ -57,13 +58,13 @@ class Rights(ABC):
         """All verdicts about this end with a call that is sent now; "": all about everything."""
         self._ended_s[what] = time.monotonic()
 
-    def states(self, user: str, what: Sequence[str], ttl_s: float, sent_s: float, received_s: float) -> list[set[str]]:
+    def states(self, user: str, what: Sequence[str], ttl_s: float, sent_s: float, received_s: float) -> list[States]:
         """The states of each of these (an object, and what it is in) that may have decided about an answer: those that
         were in force at some time after the earliest check that may have allowed it."""
         since_s = max(sent_s - ttl_s, *(self._ended_s.get(name, 0.0) for name in (*what, "")))
         return [self._in_force((user, name), since_s, received_s) for name in what]
 
-    def _in_force(self, pair: tuple[str, str], since_s: float, until_s: float) -> set[str]:
+    def _in_force(self, pair: tuple[str, str], since_s: float, until_s: float) -> States:
         history = [Since(SHOWN, 0.0, 0.0), *self._history.get(pair, ())]
         ends = [one.by_s for one in history[1:]] + [float("inf")]
         return {

@@ -50,12 +50,12 @@ def made(address: str) -> None:
         for name in DATABASES:
             admin.do("create_database", database=struct("Database", name=name.encode(), locationUri=None))
         for what in TABLES:
-            database, name = what.encode().split(b".")
-            keys = [struct("FieldSchema", name=b"dt", type=b"string")] if name == b"parts" else []
-            admin.do("create_table", tbl=table(database, name, columns, keys, b"file:/nowhere/%b" % name))
+            database, of = what.encode().split(b".")
+            keys = [struct("FieldSchema", name=b"dt", type=b"string")] if of == b"parts" else []
+            admin.do("create_table", tbl=table(database, of, columns, keys, b"file:/nowhere/%b" % of))
             for value in (b"1", b"2", b"3") if keys else ():
                 own = descriptor(cols=columns, location=b"file:/nowhere/%b" % value)
-                part = struct("Partition", dbName=database, tableName=name, values=[value], sd=own, parameters={})
+                part = struct("Partition", dbName=database, tableName=of, values=[value], sd=own, parameters={})
                 admin.do("add_partition", new_part=part)
 
 

@@ -91,7 +91,8 @@ def test_a_body_that_ends_with_the_connection() -> None:
 
 def test_a_long_reply_passes_in_pieces() -> None:
     long = message_header(b"get_config_value", MessageType.REPLY, 7) + b"\x0b\0\0\0\x10\0\0" + b"x" * (1 << 20) + b"\0"
-    made, sizes, found = calls(), [], b""
+    made, found = calls(), b""
+    sizes: list[int] = []
     answer = whole(long)
     for at in range(0, len(answer), 1 << 16):
         pieces = made.receive(answer[at : at + (1 << 16)])

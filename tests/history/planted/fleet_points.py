@@ -76,7 +76,7 @@ def worker() -> None:
             send(link, request, token)
 
     before(PeersLink, "_answer", answered)
-    PeersLink._send = sent  # type: ignore[method-assign]
+    PeersLink._send = sent  # type: ignore[assignment, method-assign]
     before(FencedWrite, "reply_done", lambda *_: visit("replied"))
 
 
@@ -148,8 +148,8 @@ def set_times(times: dict[str, int]) -> None:
 def set_age(older_ns: int) -> None:
     from hms_cache_proxy.peers import driver
 
-    own_member = driver.OwnMember
-    driver.OwnMember = lambda *own, **serves: older(own_member(*own, **serves), older_ns)  # type: ignore[assignment,misc]
+    own_member = driver.OwnMember  # type: ignore[attr-defined]  # the name that it uses
+    driver.OwnMember = lambda *own, **serves: older(own_member(*own, **serves), older_ns)  # type: ignore[assignment, attr-defined, misc]
 
 
 def set_name(says: bytes) -> None:
@@ -163,7 +163,7 @@ def set_name(says: bytes) -> None:
             return replace(message, address=says)
         return addressed(process, wire, message)
 
-    PeersProcess._addressed = named  # type: ignore[method-assign]
+    PeersProcess._addressed = named  # type: ignore[assignment, method-assign]
 
 
 def older(own: Any, by_ns: int) -> Any:

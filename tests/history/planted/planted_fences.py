@@ -18,7 +18,8 @@ def unfenced(method: str) -> Callable[[], None]:
 
         from hms_cache_proxy.methods import method_plan
 
-        swap(method_plan, "METHODS", {**method_plan.METHODS, method: replace(method_plan.METHODS[method], rules=())})
+        methods = method_plan.METHODS  # type: ignore[attr-defined]  # the name that it uses
+        swap(method_plan, "METHODS", {**methods, method: replace(methods[method], rules=())})
 
     return plant
 

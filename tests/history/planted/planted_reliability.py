@@ -138,7 +138,7 @@ def told_ids_never_go_down() -> None:
     """Hits wait until the cache has reached the largest id that a client was ever told."""
     from hms_cache_proxy.cache.state import Slot
     from hms_cache_proxy.follower.cycle import Cycle
-    from hms_cache_proxy.methods.effects import EventIds, event_id_of
+    from hms_cache_proxy.methods.effects import EventIds, event_id_of  # type: ignore[attr-defined]  # the name that it uses
 
     step, done = Cycle.step, EventIds.reply_done
 

@@ -5,6 +5,8 @@ Job: the tables that compare readers with metastores, one module a topic. Must n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from tests.methods.questions import aggregates
 from tests.methods.questions.columns import columns
 from tests.methods.questions.constraints import constraints, foreign_keys
@@ -23,6 +25,7 @@ __all__ = ["Question", "everything"]
 def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
+    more: tuple[Callable[[], Iterator[Question]], ...]
     more = (all_partitions, by_names, some_values, by_filter, functions, catalogs, constraints, foreign_keys)
     more += (of_tables, of_partitions, columns, names_by_expression, aggregates.of_partitions, as_specs)
     return [question for make in (*makers, *more) for question in make()]

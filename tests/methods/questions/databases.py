@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tests.methods.questions.question import DB, HIT, HIVE_4, NEW, OLD, Question
 from tests.methods.world import struct
@@ -14,8 +15,8 @@ def databases() -> Iterator[Question]:
         yield Question("get_database", {"name": name})
     for name in (b"{db}", b" {DB}\t", b"@hive#{db}", b"@HIVE#{DB}", b"\x01{db}\x00", b"default"):
         yield Question("get_database", {"name": name}, "location", reason_31=HIT)
-    for name in (b"", b"  ", None, b"@hive", b"@hive#", b"@hive#!", "\u212a".encode(), b"{db}\xc2\xa0", b"@#{db}"):
-        yield Question("get_database", {"name": name}, "name")
+    for odd in (b"", b"  ", None, b"@hive", b"@hive#", b"@hive#!", "\u212a".encode(), b"{db}\xc2\xa0", b"@#{db}"):
+        yield Question("get_database", {"name": odd}, "name")
     yield Question("get_database", {"name": b"@nocat#{db}"}, "not_loaded")
     yield Question("get_database", {"name": b" @hive#{db}"})
     request = "GetDatabaseRequest"
@@ -43,8 +44,8 @@ def databases() -> Iterator[Question]:
     for pattern in (b"@hive#", b"@HIVE#", b"@hive#!"):
         yield Question("get_databases", {"pattern": pattern})
     yield Question("get_databases", {"pattern": b"@nocat#"}, "not_loaded")
-    for pattern in (None, b"@hive", b"@#", b"@HIVE #{prefix}*"):
-        yield Question("get_databases", {"pattern": pattern}, "name")
+    for odd in (None, b"@hive", b"@#", b"@HIVE #{prefix}*"):
+        yield Question("get_databases", {"pattern": odd}, "name")
     yield Question("get_databases", {"pattern": b"|"}, "pattern", HIVE_4)  # 3.1 tries for 20 s
     for pattern in (b"{db}|", b"{prefix}\\_*", "ü*".encode()):
         yield Question("get_databases", {"pattern": pattern}, "pattern")
@@ -55,9 +56,9 @@ def listings() -> Iterator[Question]:
     for name in (b"{db}", b" {DB}", b"@hive#{db}", b"no_such_db", b"{prefix}empty", b"{db}|{db}2", b"{prefix}*"):
         yield Question("get_all_tables", {"db_name": name})
         yield Question("get_tables", {"db_name": name, "pattern": b"*"})
-    for name in (None, b"", b"@hive", b"@hive#", b"@hive#!"):
-        yield Question("get_all_tables", {"db_name": name}, "name")
-        yield Question("get_tables", {"db_name": name, "pattern": b"*"}, "name")
+    for odd in (None, b"", b"@hive", b"@hive#", b"@hive#!"):
+        yield Question("get_all_tables", {"db_name": odd}, "name")
+        yield Question("get_tables", {"db_name": odd, "pattern": b"*"}, "name")
     for pattern in (
         None,
         b"",
@@ -76,7 +77,7 @@ def listings() -> Iterator[Question]:
     yield Question("get_tables", {"db_name": DB, "pattern": b"t\\d"}, "pattern")
     for pattern in (b"*", b".*", None, b"t*|PLAIN", b"", b"no_table"):
         for kind in (b"VIRTUAL_VIEW", b"EXTERNAL_TABLE", b"MANAGED_TABLE", b"MATERIALIZED_VIEW"):
-            arguments = {"db_name": DB, "pattern": pattern, "tableType": kind}
+            arguments: dict[str, Any] = {"db_name": DB, "pattern": pattern, "tableType": kind}
             yield Question("get_tables_by_type", arguments, releases=NEW)
             yield Question("get_tables_by_type", arguments, "not_cached", OLD)
     for name in (b" {DB}", b"@hive#{db}", b"no_db", b"{prefix}empty"):
@@ -108,6 +109,6 @@ def listings() -> Iterator[Question]:
     request = "GetDatabaseObjectsRequest"
     for fields in ({}, {"pattern": b"{prefix}*"}, {"catalogName": b"HIVE", "pattern": DB}, {"catalogName": b"nocat"}):
         yield Question("get_databases_req", {"request": struct(request, **fields)}, "not_cached", NEW)
-    for fields in ({"requestedFields": 3}, {"requestedFields": 1, "limit": 2}):
-        extended = struct("GetTablesExtRequest", catalog=b"hive", database=DB, tableNamePattern=b"t*", **fields)
+    for numbers in ({"requestedFields": 3}, {"requestedFields": 1, "limit": 2}):
+        extended = struct("GetTablesExtRequest", catalog=b"hive", database=DB, tableNamePattern=b"t*", **numbers)
         yield Question("get_tables_ext", {"req": extended}, "not_cached")

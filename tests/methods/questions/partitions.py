@@ -23,14 +23,15 @@ def all_partitions() -> Iterator[Question]:
     yield Question("get_partition_names", {"db_name": b"no_such_db", "tbl_name": b"x", "max_parts": -1})
     yield Question("get_partitions", {"db_name": b"@hive#no_such_db", "tbl_name": b"x", "max_parts": -1})
     yield Question("get_partitions", {"db_name": DB, "tbl_name": b"insert_only", "max_parts": -1}, "no_write_id")
-    for fields, reason in (
+    odd: tuple[tuple[dict[str, Any], str], ...] = (
         ({"skipColumnSchemaForPartition": True}, "arguments"),
         ({"includeParamKeyPattern": b"k%"}, "arguments"),
         ({"excludeParamKeyPattern": b"k%"}, "arguments"),
         ({"id": -1, "validWriteIdList": b"x", "skipColumnSchemaForPartition": False}, HIT),
         ({"id": OTHER_ID, "validWriteIdList": b"x"}, "table_id"),
-    ):
-        request = struct("PartitionsRequest", dbName=DB, tblName=b"keyed", **fields)
+    )
+    for more, reason in odd:
+        request = struct("PartitionsRequest", dbName=DB, tblName=b"keyed", **more)
         yield Question("get_partitions_req", {"req": request}, reason)
     no_catalog = struct("PartitionsRequest", dbName=DB, tblName=b"keyed")
     yield Question("fetch_partition_names_req", {"partitionReq": no_catalog}, "arguments", NEW)

@@ -108,8 +108,14 @@ def _of_partitions() -> Iterator[Question]:
             yield Question("get_partition_column_statistics", place)
     for odd in ({"part_name": None}, {"col_name": None}):
         for table in (b"part", b"absent"):
-            place = {"db_name": STAT, "tbl_name": table, "part_name": NAMES[0], "col_name": b"i", **odd}
-            yield Question("get_partition_column_statistics", place, "arguments", HIVE_4)
+            unnamed: dict[str, Any] = {
+                "db_name": STAT,
+                "tbl_name": table,
+                "part_name": NAMES[0],
+                "col_name": b"i",
+                **odd,
+            }
+            yield Question("get_partition_column_statistics", unnamed, "arguments", HIVE_4)
     for unset in ({"colNames": None}, {"partNames": None}):
         yield _partitions("arguments", HIVE_4, tblName=b"absent", **unset)
     for name in (b"dt=zz/h=1", b"DT=a/h=0", b"h=0/dt=a", b"dt=a", b"xx", b"", b"dt=a/h=0/"):

@@ -42,15 +42,16 @@ def tables() -> Iterator[Question]:
     for name in (b"a_view", b"keyed", b"two_keys", b"No ", b"of_varchar", b"private"):
         yield Question("get_table_req", {"req": struct(request, dbName=DB, tblName=name)})
     yield Question("get_table_req", {"req": struct(request, dbName=b"No_db", tblName=b"x")})
-    for fields, reason in (
+    odd: tuple[tuple[dict[str, Any], str], ...] = (
         ({"processorCapabilities": [b"EXTREAD"]}, "capabilities"),
         ({"processorIdentifier": b"x"}, "capabilities"),
         ({"getColumnStats": True, "engine": b"hive"}, "arguments"),
         ({"id": OTHER_ID}, "table_id"),
         ({"catName": b""}, "name"),
         ({"catName": b"nocat"}, "not_loaded"),
-    ):
-        yield Question("get_table_req", {"req": struct(request, dbName=DB, tblName=b"plain", **fields)}, reason)
+    )
+    for more, reason in odd:
+        yield Question("get_table_req", {"req": struct(request, dbName=DB, tblName=b"plain", **more)}, reason)
     yield Question("get_table_req", {"req": struct(request, dbName=b"@hive#{db}", tblName=b"plain")}, "name")
     yield Question("get_table_req", {"req": struct(request, dbName=DB, tblName=b"insert_only")}, "no_write_id")
     yield Question("get_table_req", {"req": None}, "arguments", HIVE_4)  # 3.1 closes the connection
