@@ -32,8 +32,9 @@ class Child:
     """A role (`worker`, `follower`, `metastore`) with an index, and its current process, if there is one."""
 
     def __init__(
-        self, role: str, index: int, *, lock_fd: int, died: Callable[[str], None], passed: tuple[int, ...] = ()
+        self, role: str, index: int, *, lock_fd: int, died: Callable[[str, int], None], passed: tuple[int, ...] = ()
     ) -> None:
+        """`died`: called with the name and the code (as asyncio tells it) of a process that has ended."""
         self.role = role
         self.index = index
         self.name = f"{role}-{index}" if role == "worker" else role
@@ -83,7 +84,7 @@ class Child:
             return await process.wait()
         finally:
             self._process = None
-            self._died(self.name)
+            self._died(self.name, process.returncode or 0)
 
     def stop(self, signal_number: int) -> None:
         """Ask the process to end (SIGTERM) or end it (SIGKILL); no new one is started."""

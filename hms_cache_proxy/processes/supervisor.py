@@ -48,6 +48,7 @@ from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports, settings_reload
 from hms_cache_proxy.processes.children import Child
 from hms_cache_proxy.processes.cores import usable_cores
+from hms_cache_proxy.processes.crashes import Crashes
 from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
@@ -134,6 +135,7 @@ class Supervisor:
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences(unfenced) if config.source != "none" else None
         self._ttl = self._new_ttl_cache(unfenced) if config.ttl.enabled else None
+        self._crashes = Crashes(paths.cache(config)) if config.source != "none" else None
         self._recording = recordings.begin(config) if config.record else None
         self._crew = WorkerStates(self._page, config.workers)
         self._workers = [self._worker(index) for index in range(config.workers)]
@@ -185,16 +187,25 @@ class Supervisor:
         return cache
 
     def _worker(self, index: int) -> Child:
-        def died(name: str) -> None:
+        def died(name: str, code: int) -> None:
             self._crew.forget(index)
             self._metrics.died(name)
             if self._keeper is not None:
                 self._keeper.died(worker=True)
+            if self._crashes is not None:
+                self._crashes.ended(code)
 
         return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
 
     def _new_follower(self) -> Child:
-        return Child("follower", 0, lock_fd=self._lock_fd, died=self._death(Slot.HEARTBEAT_NS))
+        over = self._death(Slot.HEARTBEAT_NS)
+
+        def died(name: str, code: int) -> None:
+            over(name)
+            if self._crashes is not None:
+                self._crashes.ended(code)
+
+        return Child("follower", 0, lock_fd=self._lock_fd, died=died)
 
     def _death(self, beat: int) -> Callable[[str], None]:
         """What is to be done when a child has ended that uses the fences and sends no writes. `beat`: where its last
@@ -215,7 +226,7 @@ class Supervisor:
         page[Slot.PEERS_STARTED_NS] = boottime_ns()
         over = self._death(Slot.PEERS_BEAT_NS)
 
-        def died(name: str) -> None:
+        def died(name: str, code: int) -> None:
             page[Slot.LEASE_UNTIL_NS] = 0  # it says that fences of peers are recorded, and their file may be replaced
             over(name)
 
@@ -223,7 +234,13 @@ class Supervisor:
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""
-        return Child("metastore", 0, lock_fd=self._lock_fd, died=self._metrics.died, passed=(own.fileno(),))
+        return Child(
+            "metastore",
+            0,
+            lock_fd=self._lock_fd,
+            died=lambda name, code: self._metrics.died(name),
+            passed=(own.fileno(),),
+        )
 
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""

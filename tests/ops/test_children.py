@@ -44,14 +44,14 @@ def test_the_next_process_does_not_begin_with_the_beat_of_its_predecessor(superv
     for slot in beats.values():
         supervisor._page[slot] = time.monotonic_ns()
     for child in supervisor._children:
-        child._died(child.name)
+        child._died(child.name, 0)
     assert {name: supervisor._page[slot] for name, slot in beats.items()} == dict.fromkeys(beats, 0)
 
 
 def test_no_lease_outlives_the_process_that_has_taken_it(supervisor: Supervisor) -> None:
     """If it has died of damaged fences, those of the peers are lost, and its successor needs a second to begin."""
     supervisor._page[Slot.LEASE_UNTIL_NS] = boottime_ns() + 10**10
-    next(child for child in supervisor._children if child.name == "peers")._died("peers")
+    next(child for child in supervisor._children if child.name == "peers")._died("peers", 0)
     assert not supervisor._page[Slot.LEASE_UNTIL_NS]
 
 
@@ -68,6 +68,6 @@ def test_the_fences_are_examined_when_one_has_died_that_uses_them(supervisor: Su
         file.write(b"\xff" * (length - 8192))
     keeper.look()
     assert not page[Slot.FENCES_REPLACED], "its length is the same"
-    next(child for child in supervisor._children if child.name == role)._died(role)
+    next(child for child in supervisor._children if child.name == role)._died(role, -signal.SIGABRT)
     keeper.look()
     assert page[Slot.FENCES_REPLACED] == 1
