@@ -8,9 +8,11 @@ partition becomes
 
     prefix    header of field 7 and the parameters that are alike (SHARED_PARAMETERS), then the key of the first
               other parameter
-    own       the rest of field 7, field 1 (values), field 4 and, unless it is zero, field 5 (times)
-    body      field 5 if zero, fields 2, 3 and 9 (the table's names), fields 10 and up, then field 6 up to the
-              location's directory: columns, sd fields 3 to 12, header and length of sd field 2
+    own       the rest of field 7, field 1 (values), field 4 and, unless it is zero, field 5 (times); fields 10 and up
+              (the write id), unless they are in the body
+    body      field 5 if zero, fields 10 and up if they are among the MAX_ALIKE first ones of the set, fields 2, 3 and 9
+              (the table's names), then field 6 up to the location's directory: columns, sd fields 3 to 12, header and
+              length of sd field 2
     location  usually the partition's name
     end       stop of the sd, stop of the struct
 
@@ -51,7 +53,7 @@ SHARED_PARAMETERS: Final = frozenset(
 )
 """Parameters whose values are mostly equal in all partitions of a table."""
 
-MAX_ALIKE: Final = 64  # the most directories, and the most beginnings of parameters, that a set shares
+MAX_ALIKE: Final = 64  # the most directories, beginnings of parameters, and write ids, that a set shares
 KEPT_TEMPLATES: Final = 4096  # templates that an encoder remembers; a forgotten one is found again by its content
 
 _I32: Final = Struct(">i")
@@ -108,12 +110,12 @@ def identity_of(row: bytes) -> bytes:
 class SetEncoder:
     """Encodes the partitions of one set. `intern` stores a shared row if it is new, and returns its index.
 
-    Values that are usually equal may all differ (each partition in another directory, all statistics different), and
-    would need a template for each partition. So after MAX_ALIKE different values, further ones go into the partitions'
-    own bytes.
+    Values that are usually equal may all differ (each partition in another directory, all statistics different, another
+    write id with each write), and would need a template for each partition or write. So after MAX_ALIKE different
+    values, further ones go into the partitions' own bytes.
     """
 
-    __slots__ = ("_directories", "_directory", "_intern", "_prefix", "_prefixes", "_templates")
+    __slots__ = ("_directories", "_directory", "_intern", "_prefix", "_prefixes", "_tail", "_tails", "_templates")
 
     def __init__(self, intern: Callable[[bytes], bytes]) -> None:
         self._intern = intern
@@ -122,6 +124,8 @@ class SetEncoder:
         self._directory = _NONE
         self._prefix = _NONE
         self._prefixes: set[bytes] = set()
+        self._tail = _NONE
+        self._tails: set[bytes] = set()
 
     def encode(self, record: PartitionRecord, directory: bytes | None) -> bytes:
         """The partition's row. `directory`: the table's location and a slash."""
@@ -137,16 +141,22 @@ class SetEncoder:
         times, access = record.times, b""
         if times.endswith(_NO_ACCESS_TIME):
             times, access = times[: -len(_NO_ACCESS_TIME)], _NO_ACCESS_TIME
+        tail, own_tail = record.tail, b""
+        if tail != self._tail:  # that of the previous partition
+            if _room(self._tails, tail):
+                self._tail = tail
+            else:
+                tail, own_tail = b"", tail
         length = len(record.name) if mode == _NAME else len(suffix)
         head, tails = record.sd_head, (record.sd_tail, record.sd_tail_single, record.sd_tail_filter)
-        key = (mode, length, prefix, head, tails, base, access, record.tail)
+        key = (mode, length, prefix, head, tails, base, access, tail)
         template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= KEPT_TEMPLATES:
                 self._templates.clear()
-            template = self._template(mode, length, (prefix, head), tails, base, access + record.tail)
+            template = self._template(mode, length, (prefix, head), tails, base, access + tail)
             self._templates[key] = template
-        own = rest + record.values + times
+        own = rest + record.values + times + own_tail
         return template + (suffix + own if mode == _OWN else own)
 
     def _split_location(self, record: PartitionRecord, directory: bytes | None) -> tuple[int, bytes, bytes]:

@@ -30,7 +30,7 @@ from hms_cache_proxy.cache.shared_transaction import SharedTransaction
 from hms_cache_proxy.cache.statistics import Gathered, table_unpack
 from hms_cache_proxy.cache.streams import ChosenStream, NameStream, PartitionStream
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.walk import NameWalk, TableWalk
+from hms_cache_proxy.cache.walk import ListingWalk, NameWalk
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreIdentity
 
@@ -184,13 +184,14 @@ class CacheSnapshot:
             found.append((name[cut:], row[at : at + kind], bool(flags & layout.LOADED)))
         return found
 
-    def walk_tables(self, catalog: bytes, database: bytes, prefix: bytes = b"") -> TableWalk:
+    def walk_tables(self, catalog: bytes, database: bytes, prefix: bytes = b"") -> ListingWalk:
         """The rows of a complete listing whose names begin with `prefix`; outlives this snapshot until it is closed."""
-        listing = b"%b%b\0%b\0" % (self._prefixes[b"n"], catalog, database)
-        cursor = self._txn.cursor(self._objects)
-        walk = TableWalk(self._shared_transaction(), cursor, listing, prefix, time.monotonic_ns())
-        self._reader.streams.add(walk)
-        return walk
+        return self._walk_listing(b"%b%b\0%b\0" % (self._prefixes[b"n"], catalog, database), prefix)
+
+    def walk_databases(self, catalog: bytes, prefix: bytes = b"") -> ListingWalk:
+        """The rows of a catalog's databases whose names begin with `prefix`, if all are known (`complete`); outlives
+        this snapshot until it is closed."""
+        return self._walk_listing(b"%b%b\0" % (self._prefixes[b"d"], catalog), prefix)
 
     def all_loaded(self, catalog: bytes, database: bytes) -> bool:
         """Whether every table in a database's listing is loaded, so that nothing of them changes unnoticed."""
@@ -260,6 +261,12 @@ class CacheSnapshot:
         stream = ChosenStream(self._shared_transaction(), self._joiner(entry, variant), names)
         self._reader.streams.add(stream)
         return stream
+
+    def _walk_listing(self, listing: bytes, prefix: bytes) -> ListingWalk:
+        cursor = self._txn.cursor(self._objects)
+        walk = ListingWalk(self._shared_transaction(), cursor, listing, prefix, time.monotonic_ns())
+        self._reader.streams.add(walk)
+        return walk
 
     def _shared_transaction(self) -> SharedTransaction:
         if self._transaction is None:

@@ -1,5 +1,5 @@
 """Walks through one state of the cache: over the names of one table's partitions, with jumps, or over a listing of
-tables.
+tables or databases.
 
 Job: provide the cursors that filters and listings move. Each keeps its LMDB transaction open until it is closed, even
 if the search takes several turns of the event loop. `Streams.tend` closes it if it stays open for too long
@@ -118,7 +118,7 @@ class NameWalk(SnapshotWalk):
         return None
 
 
-class TableWalk(SnapshotWalk):
+class ListingWalk(SnapshotWalk):
     """The rows of a listing in the order of their names, some at a time (0.5 us each)."""
 
     __slots__ = ("_begin", "_cut", "_ended", "_rows")

@@ -49,6 +49,7 @@ from hms_cache_proxy.peers.protocol import (
 from hms_cache_proxy.peers.roster import FIRST_DIAL_NS, PeerRoster
 
 COMPARE_NS = SECOND
+UNLISTED = "while it cannot be reached, every read looks at the database; give all proxies the same list (peers)"
 Writes: TypeAlias = tuple[Target, ...]
 
 
@@ -133,7 +134,8 @@ class Fleet:
         if now_ns - self._compared_ns >= COMPARE_NS:
             self._compared_ns = now_ns
             self._compare(now_ns)
-        self.roster.claimed(now_ns)
+        for address in self.roster.claimed(now_ns):
+            self._commands.append(TellPeer("a peer is not in the list", address, UNLISTED))
         followed = {one.incarnation for one in self.following.values()}
         for place in self.roster.due(followed, now_ns):
             place.dialling = True

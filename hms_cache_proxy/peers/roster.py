@@ -6,7 +6,9 @@ Must not know: connections' contents, leases, fences.
 
 A lease is required of every address in the list (that of the incarnation that last answered there), and of every
 incarnation that has said hello, until it is neither listed nor connected for twice the list's lag. Nobody is removed
-because it does not answer. A look-up that failed, or that does not name this proxy, adds addresses and removes none.
+because it does not answer. So with a fixed list, an incarnation that has never answered at an address of the list stays
+required until a successor names its address: the list does not say when it has ended.
+A look-up that failed, or that does not name this proxy, adds addresses and removes none.
 An address whose handshake shows this proxy's own incarnation is this proxy. Owner: a Fleet.
 """
 
@@ -55,6 +57,9 @@ class PeerGreeting:
     seen_ns: int
     """When it was last connected or listed."""
 
+    listed: bool = False
+    """It has answered at an address of the list."""
+
 
 class PeerRoster:
     """The members of the fleet."""
@@ -99,7 +104,8 @@ class PeerRoster:
         stays required whoever names it: two members may name the same one, by mistake or behind their machines."""
         new = incarnation not in self.greetings
         if new:
-            self.greetings[incarnation] = PeerGreeting(incarnation, address, now_ns, now_ns)
+            listed = incarnation in self._listed_ones()
+            self.greetings[incarnation] = PeerGreeting(incarnation, address, now_ns, now_ns, listed)
         self.greetings[incarnation].seen_ns = now_ns
         if not new:
             return []
@@ -121,6 +127,8 @@ class PeerRoster:
         place = self.places[address]
         before, place.incarnation = place.incarnation, incarnation
         place.answered &= before == incarnation
+        if place.listed and incarnation in self.greetings:
+            self.greetings[incarnation].listed = True
         if before in (None, incarnation, self._own):
             return None
         if before in self.greetings and self.greetings[before].address == address:
@@ -137,11 +145,13 @@ class PeerRoster:
 
     def forget(self, connected: set[bytes], now_ns: int) -> None:
         """Forget who has been neither listed nor connected for long enough."""
-        listed = {place.incarnation for place in self.places.values() if place.listed}
+        listed = self._listed_ones()
         for one in list(self.greetings.values()):
+            if one.incarnation in listed:
+                one.listed = True
             if one.incarnation in connected or one.incarnation in listed:
                 one.seen_ns = now_ns
-            elif now_ns - one.seen_ns >= self._times.serve_age_ns:
+            elif now_ns - one.seen_ns >= self._times.serve_age_ns and (one.listed or not self._fixed):
                 del self.greetings[one.incarnation]
         for place in list(self.places.values()):
             claimed = any(one.address == place.address for one in self.greetings.values())
@@ -149,16 +159,25 @@ class PeerRoster:
             if not wanted and place.link is None and not place.dialling:
                 del self.places[place.address]
 
+    def _listed_ones(self) -> set[bytes | None]:
+        """Who answers at the addresses of the list; None stands for one where nobody has answered yet."""
+        return {place.incarnation for place in self.places.values() if place.listed}
+
     def _elsewhere(self, place: PeerPlace) -> bool:
         """Does the incarnation at this place also answer at another one?"""
         one = place.incarnation
         return one is not None and any(other.incarnation == one for other in self.places.values() if other is not place)
 
-    def claimed(self, now_ns: int) -> None:
-        """Dial the addresses that incarnations have named which no address of the list has led to."""
+    def claimed(self, now_ns: int) -> list[str]:
+        """Dial the addresses that incarnations have named which no address of the list has led to. Returns the new ones
+        of these that a fixed list lacks."""
+        found = []
         for one in self.greetings.values():
-            if now_ns - one.since_ns >= CLAIMED_AFTER_NS and self.place_of(one.incarnation) is None:
-                self.places.setdefault(one.address, PeerPlace(one.address, False))
+            late = now_ns - one.since_ns >= CLAIMED_AFTER_NS
+            if late and one.address not in self.places and self.place_of(one.incarnation) is None:
+                self.places[one.address] = PeerPlace(one.address, False)
+                found.append(one.address)
+        return found if self._fixed else []
 
     def due(self, followed: set[bytes], now_ns: int) -> list[PeerPlace]:
         """Places to dial now; not those of incarnations that are followed already."""

@@ -121,6 +121,7 @@ class OpenedTtl:
         )
         self.by_time: Callable[[], bool] = lambda: True  # is TTL mode in charge?
         self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
+        self.memory = memory
         self.dispatcher.bound_floors(memory)
 
     async def tend(self) -> None:
@@ -191,7 +192,7 @@ def _innermost(config: Config, cache: OpenedCache | None, ttl: OpenedTtl | None)
     if config.replay:
         return ReplayDispatcher(Recorded(config.replay))
     if cache is not None and ttl is not None:
-        switch = Switch(cache.dispatcher, ttl.dispatcher, cache.page)
+        switch = Switch(cache.dispatcher, ttl.dispatcher, cache.page, ttl.memory)
         ttl.by_time = switch.by_time
         return switch
     opened = cache or ttl

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from hms_cache_proxy.config.address import Address
-from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.errors import LimitError, UpstreamError, WireError
 from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream.sasl_client import ThriftSocket, opened_socket
@@ -40,6 +40,10 @@ _LIMITS = MessageLimits(string_bytes=DEFAULT_LIMITS.message_bytes)
 Decoded = TypeVar("Decoded")
 
 
+class LongReply(UpstreamError):
+    """The reply is longer than what is read of one."""
+
+
 class UnknownMethod(UpstreamError):
     """This metastore does not have the method."""
 
@@ -53,10 +57,20 @@ class Declared(UpstreamError):
 
 
 class ServiceConnection:
-    """One metastore. It is connected to at the first call. `secured`: with TLS, with a login. A context manager."""
+    """One metastore. It is connected to at the first call. `secured`: with TLS, with a login. `limits`: of its replies.
+    A context manager."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float, secured: MetastoreSecurity = PLAIN) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_s: float,
+        secured: MetastoreSecurity = PLAIN,
+        limits: MessageLimits = _LIMITS,
+    ) -> None:
         self._where = (host, port)
+        self._limits = limits
         self._secured = secured
         self.uri = Address(host, port).uri
         self._timeout_s = timeout_s
@@ -66,7 +80,7 @@ class ServiceConnection:
     def call(self, method: str, **arguments: Any) -> Any:
         """Field 0 of the method's result (None if it has none).
 
-        Raises Declared for a declared exception, UnknownMethod, UpstreamError for any other failure.
+        Raises Declared for a declared exception, UnknownMethod, LongReply, UpstreamError for any other failure.
         """
         return success_in(self.uri, method, *self._answer(method, arguments))
 
@@ -117,7 +131,8 @@ class ServiceConnection:
                     continue
                 why = problem(error) if isinstance(error, ssl.SSLError) else error
                 reason = "the request timed out" if isinstance(error, TimeoutError) else why
-                raise UpstreamError(f"{self.uri}: {method}: {reason}") from error
+                kind = LongReply if isinstance(error, LimitError) else UpstreamError
+                raise kind(f"{self.uri}: {method}: {reason}") from error
 
     def _connect(self) -> ThriftSocket:
         connection, (host, _) = socket.create_connection(self._where, self._timeout_s), self._where
@@ -132,7 +147,7 @@ class ServiceConnection:
             raise
 
     def _read(self, connection: ThriftSocket) -> tuple[Header, bytes]:
-        scanner = MessageScanner(_LIMITS)
+        scanner = MessageScanner(self._limits)
         received = bytearray()
         while True:
             piece = connection.recv(_READ_BYTES)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from thriftpy2.protocol.binary import TBinaryProtocol
 from thriftpy2.transport import TMemoryBuffer
 
-from hms_cache_proxy.cache.segments import END, SetEncoder, TableNames, Variant, pack_index, pieces, split_parameters
+from hms_cache_proxy.cache.segments import (
+    END,
+    MAX_ALIKE,
+    SetEncoder,
+    TableNames,
+    Variant,
+    pack_index,
+    pieces,
+    split_parameters,
+)
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire import spec
 from tests.cache.records import LOCATION, Part, mapping, string
@@ -124,6 +133,15 @@ def test_what_is_alike_is_stored_once() -> None:
     for number in range(100):
         shelf.join(Part(b"p=%02d" % number, values=(b"%02d" % number,), create_time=number))
     assert len(shelf.rows) == 5  # parameters' beginning, columns, rest of the sd, directory, and the template
+
+
+def test_a_write_with_another_write_id_leaves_nothing_in_the_set() -> None:
+    """A set lives as long as its table is not reloaded, and may see millions of writes."""
+    shelf = Shelf()
+    for write_id in range(1000):
+        part = Part(b"p=%d" % (write_id % 7), write_id=write_id)
+        assert decoded(shelf.join(part)) == decoded(part.struct())
+    assert len(shelf.rows) <= 4 + MAX_ALIKE + 1
 
 
 def test_parameters_are_cut_behind_the_first_key_that_differs() -> None:

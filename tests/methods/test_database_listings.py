@@ -1,4 +1,4 @@
-"""Lists of many databases: a pattern is matched in slices, each a turn of the worker's loop."""
+"""Lists of many databases: they are read in slices, each a turn of the worker's loop."""
 
 from __future__ import annotations
 
@@ -22,16 +22,24 @@ def begun(shelf: Shelf, pattern: bytes) -> bytes | Slices | Unfinished:
         return databases.get_databases(context, spec.args("get_databases")(pattern=pattern))
 
 
-def test_a_pattern_is_matched_in_slices(shelf: Shelf) -> None:
+def all_of(shelf: Shelf) -> bytes | Slices | Unfinished:
+    with shelf.reader.snapshot() as snapshot:
+        context = Context(snapshot, "get_all_databases", True, Proof("passthrough", exact=False))
+        return databases.get_all_databases(context, spec.args("get_all_databases")())
+
+
+def test_a_list_is_read_in_slices(shelf: Shelf) -> None:
     names = [b"d_%05d" % number for number in range(2 * SLICE + 50)]
     made = {(b"hive", name): database(name) for name in names}
     shelf.writer.commit(Changes(10, databases=dict(made), complete={targets.databases(b"hive")}))
-    for pattern in (b"*", b"*7*", b"d_00003", b"x*"):
+    result, steps = ended(all_of(shelf))
+    assert steps == 2, "each reads so many names, at most"
+    assert spec.decode(spec.result("get_databases"), result)[0].success == names
+    for pattern, turns in ((b"*", 2), (b"*7*", 2), (b"d_0002*", 0), (b"d_00003", 0), (b"x*", 0)):
         result, steps = ended(begun(shelf, pattern))
-        assert steps == 2, "each looks at so many names, at most"
-        parts = pattern.strip(b"*")
-        wanted = [name for name in names if parts in name]
+        assert steps == turns, "of those that begin as the pattern does"
+        wanted = [name for name in names if pattern.strip(b"*") in name]
         assert spec.decode(spec.result("get_databases"), result)[0].success == wanted
-    few = [(b"hive", name) for name in names[SLICE:]]
+    few = [(b"hive", name) for name in names[SLICE - 1 :]]
     shelf.writer.commit(Changes(11, databases=dict.fromkeys(few)))
     assert ended(begun(shelf, b"*7*"))[1] == 0, "few take one turn"

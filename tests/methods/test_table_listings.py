@@ -10,7 +10,7 @@ import pytest
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
-from hms_cache_proxy.cache.walk import TableWalk
+from hms_cache_proxy.cache.walk import ListingWalk
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.proof import Proof
@@ -137,7 +137,7 @@ def test_long_names_and_databases_with_a_common_beginning(shelf: Shelf) -> None:
     shelf.writer.commit(Changes(11, tables={elsewhere: flat_table(b"d", 999)}, complete=lists))
 
     def walked(snapshot: CacheSnapshot, prefix: bytes, most: int) -> list[bytes]:
-        walk: TableWalk = snapshot.walk_tables(*DATABASE, prefix)
+        walk: ListingWalk = snapshot.walk_tables(*DATABASE, prefix)
         found: list[bytes] = []
         while rows := walk.rows(most):
             found += [name for name, _ in rows]

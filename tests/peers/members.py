@@ -56,6 +56,11 @@ class Member:
         assert isinstance(asked, LeaseAsked)
         self.got(link, LeaseGiven(asked.asked_ns, 2 * S, 3))
 
+    def leased(self, link: int = 1) -> None:
+        """It has another lease of the one that it follows."""
+        asked_ns = self.fleet.following[link].asked_ns
+        self.got(link, LeaseGiven(asked_ns, 2 * S, 3))
+
     def follows(self, link: int = 2, incarnation: bytes = OTHER, address: bytes = b"other:1") -> list[PeerCommand]:
         """The other one follows this proxy."""
         self.fleet.accepted(link, incarnation, self.now_ns)

@@ -8,6 +8,7 @@ from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.peers.fleet import UNLISTED
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
@@ -33,6 +34,7 @@ from hms_cache_proxy.peers.protocol import (
     MayLeave,
     SendToPeer,
     ServeUntil,
+    TellPeer,
 )
 from hms_cache_proxy.security.cancelled_tokens import RECORD_BYTES
 from tests.peers.members import OTHER, OWN, TABLE, THIRD, Member, S, given, of
@@ -81,6 +83,37 @@ def test_a_member_that_is_in_no_list_is_required_once_it_has_said_hello(member: 
     member.followed()
     assert ServeUntil(0) in member.follows(incarnation=THIRD, address=b"third:1")
     assert DialPeer("third:1") in member.after(4.1)
+
+
+def test_with_a_fixed_list_a_member_that_is_not_in_it_is_required_while_it_is_cut_off(member: Member) -> None:
+    """It may go on to write: nothing says that its process has ended, until a successor names its address."""
+    member.followed()
+    member.follows(incarnation=THIRD, address=b"third:1")
+    told = of(TellPeer, member.after(4.1))
+    assert told == [TellPeer("a peer is not in the list", "third:1", UNLISTED)]
+    member.leased()
+    member.fleet.closed(2, member.now_ns)
+    member.after(3)
+    member.leased()
+    assert member.fleet.serves_until(member.now_ns) == 0
+    assert not of(TellPeer, member.after(0.2)), "once is enough"
+    member.follows(link=4, incarnation=b"z" * 16, address=b"third:1")
+    assert THIRD not in member.fleet.roster.required()
+
+
+def test_a_member_that_a_fixed_list_has_named_is_forgotten_once_the_list_lacks_it(member: Member) -> None:
+    member.listed("other:1", "third:1")
+    member.followed()
+    member.follows(incarnation=THIRD, address=b"third.example:1")
+    member.fleet.dialled(3, "third:1", THIRD, member.now_ns)
+    member.fleet.closed(2, member.now_ns)
+    member.fleet.closed(3, member.now_ns)
+    member.after(3)
+    member.leased()
+    assert member.fleet.serves_until(member.now_ns) == 0
+    member.listed("other:1")
+    member.after(1)
+    assert member.fleet.serves_until(member.now_ns) > member.now_ns
 
 
 def test_a_write_waits_for_leases_that_were_given_before_it(member: Member) -> None:

@@ -3,15 +3,17 @@
 Job: make the result struct of a request from its arguments and a snapshot; base.py says what is declined. Must not
 know: sessions, fences.
 
-Order: databases are ordered by name. A pattern is matched in slices. Owner: the worker's loop.
+Order: databases are ordered by name. A list is read in slices, all of one state of the cache. Owner: the worker's loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.cache.streams import encode_strings
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire.spec import Struct
@@ -22,18 +24,19 @@ from .base import (
     DatabaseName,
     Decline,
     Unfinished,
+    around_strings,
+    gathered,
     no_capabilities,
     started,
-    success_strings,
     success_struct,
 )
 from .listings import SLICE
 from .patterns import Pattern, read_pattern
 
 
-def get_all_databases(context: Context, args: Struct) -> Body:
+def get_all_databases(context: Context, args: Struct) -> Body | Unfinished:
     """Names of the default catalog's databases."""
-    return success_strings(_databases(context, names.DEFAULT_CATALOG))
+    return started(_names(context, names.DEFAULT_CATALOG, None))
 
 
 def get_databases(context: Context, args: Struct) -> Body | Unfinished:
@@ -47,11 +50,11 @@ def get_databases(context: Context, args: Struct) -> Body | Unfinished:
     if parts[1] is not args.pattern:
         context.not_hive2()
     if parts[1] is None:
-        return success_strings(_databases(context, catalog))
+        return started(_names(context, catalog, None))
     pattern = read_pattern(parts[1])
     if pattern is None:
         raise Decline(Reason.PATTERN)
-    return started(_matching(_databases(context, catalog), pattern))
+    return started(_names(context, catalog, pattern))
 
 
 def get_database(context: Context, args: Struct) -> Body:
@@ -68,21 +71,21 @@ def get_database_req(context: Context, args: Struct) -> Body:
     return _database(context, context.plain(request.catalogName, request.name))
 
 
-def _databases(context: Context, catalog: bytes) -> list[bytes]:
+def _names(context: Context, catalog: bytes, pattern: Pattern | None) -> Generator[None, None, Body]:
     context.ordered()
-    found = context.snapshot.database_list(catalog)
-    if found is None:
+    if not context.snapshot.complete(targets.databases(catalog)):
         raise Decline(Reason.NOT_LOADED)
-    return found
-
-
-def _matching(every: list[bytes], pattern: Pattern) -> Generator[None, None, Body]:
-    found: list[bytes] = []
-    for at in range(0, len(every), SLICE):
-        if at:
-            yield
-        found += filter(pattern.matches, every[at : at + SLICE])
-    return success_strings(found)
+    parts: list[bytes] = []
+    count = 0
+    with closing(context.snapshot.walk_databases(catalog, pattern.prefix if pattern else b"")) as walk:
+        while rows := walk.rows(SLICE):
+            found = [name for name, _ in rows if pattern is None or pattern.matches(name)]
+            count += len(found)
+            parts.append(encode_strings(found))
+            if len(rows) >= SLICE:
+                yield
+    before, after = around_strings(count)
+    return gathered(before, iter(parts), after)
 
 
 def _database(context: Context, database: DatabaseName) -> Body:

@@ -107,6 +107,10 @@ class LoadingDispatcher(BaseDecider):
         """Take the memory for what connections remember of their locks from this budget."""
         self._shared.memory = memory
 
+    def take_over(self) -> None:
+        """Until now, another dispatcher has answered: show nothing that was loaded before."""
+        self._shared.invalidate((ALL,))
+
     def moved(self) -> int:
         """Changes with each load that ends."""
         return self._cache.moved()

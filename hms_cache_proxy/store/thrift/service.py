@@ -20,11 +20,15 @@ from typing import Any
 
 from hms_cache_proxy.errors import LogClosed, StoreError, UpstreamError, WireError
 from hms_cache_proxy.store.protocol import HiveLine, unwatched
-from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
+from hms_cache_proxy.upstream.service import Declared, LongReply, ServiceConnection, UnknownMethod
 
 _LINES: dict[str, HiveLine] = {"3.0": "3.1", "3.1": "3.1", "4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
 _PROTOCOL_VERSION = "3.0"  # what both 2.3 and 3.1 return
 NOTHING: frozenset[str] = frozenset()
+
+
+class TooLong(StoreError):
+    """A reply is longer than what can be read."""
 
 
 class NoSuchObject(enum.Enum):
@@ -98,11 +102,13 @@ class Metastore:
         return b"@%b#%b" % (catalog, name) if self.has_catalogs else name
 
     def call(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> Any:
-        """The method's result; NO_SUCH_OBJECT for a declared exception of a type in `absent`."""
+        """The method's result; NO_SUCH_OBJECT for a declared exception of a type in `absent`. Raises TooLong."""
         try:
             value = self._connection.call(method, **arguments)
         except Declared as declared:
             return self._refused(declared, absent)
+        except LongReply as error:
+            raise TooLong(str(error)) from error
         except (UpstreamError, WireError) as error:
             raise StoreError(str(error)) from error
         self._answered()

@@ -34,7 +34,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
 from hms_cache_proxy.security.metastore_security import PLAIN, MetastoreSecurity
@@ -56,6 +56,7 @@ from hms_cache_proxy.store.protocol import (
     WritesKey,
     unwatched,
 )
+from hms_cache_proxy.store.thrift.log import LogReader
 from hms_cache_proxy.store.thrift.order import orders_bytewise
 from hms_cache_proxy.store.thrift.partitions import ThriftPartitions
 from hms_cache_proxy.store.thrift.records import database_record, table_record
@@ -72,7 +73,6 @@ VERIFIED_S: Final = 10.0
 """How long the last row of the log is not read again if its id is unchanged. It can have megabytes, and every step
 needs its fingerprint."""
 
-_REQUEST = spec.struct("NotificationEventRequest")
 _TABLES_REQUEST = spec.struct("GetTablesRequest")
 _CAPABILITIES = spec.struct("ClientCapabilities")(values=[facts.enum("ClientCapability")["INSERT_ONLY_TABLES"]])
 _NO_OBJECT: Final = frozenset({"NoSuchObjectException"})
@@ -112,6 +112,7 @@ class ThriftStore:
         metastore.examine()
         self._partitions = ThriftPartitions(metastore, lambda table: _still(self._open(), table))
         self._newest = Newest()
+        self._log = LogReader(metastore, ordered=metastore.has_catalogs)
         first = self._open()
         self._identity = StoreIdentity(
             metastore.database_uuid,
@@ -146,7 +147,7 @@ class ThriftStore:
         self._metastore.close()
 
     def _open(self) -> ThriftSnapshot:
-        return ThriftSnapshot(self._metastore, self._partitions, self._newest)
+        return ThriftSnapshot(self._metastore, self._partitions, self._newest, self._log)
 
 
 def _still(snapshot: ThriftSnapshot, table: TableRecord) -> bool:
@@ -178,9 +179,10 @@ class Newest:
 class ThriftSnapshot:
     """Snapshot of a ThriftStore."""
 
-    def __init__(self, metastore: Metastore, partitions: ThriftPartitions, newest: Newest) -> None:
+    def __init__(self, metastore: Metastore, partitions: ThriftPartitions, newest: Newest, reader: LogReader) -> None:
         self._metastore = metastore
         self._last = newest
+        self._log = reader
         self._partitions = partitions
         self._write_ids = ThriftWriteIds(metastore)
         self._event_id = int(metastore.call("get_current_notificationEventId").eventId)
@@ -208,10 +210,10 @@ class ThriftSnapshot:
         known = self._last.get(event_id) if event_id == self._event_id else None
         if known is not None:
             return known
-        rows = self._rows(event_id - 1, EVENTS_AT_ONCE + 1)
+        rows, complete = self._log.page(event_id - 1, EVENTS_AT_ONCE)
         if not rows or rows[0].event_id != event_id:
             return None
-        self._ahead = (event_id, rows[1:]) if len(rows) <= EVENTS_AT_ONCE else None
+        self._ahead = (event_id, rows[1:]) if complete else None
         return self._last.note(rows[0]) if event_id == self._event_id else _fingerprint(rows[0])
 
     def events(self, after: int, limit: int) -> list[EventRow]:
@@ -219,7 +221,7 @@ class ThriftSnapshot:
         if self._ahead is not None and self._ahead[0] == after:
             rows = self._ahead[1]
         else:
-            rows = self._rows(after, limit)
+            rows = self._log.page(after, limit).rows
         if not self._ordered:
             return rows
         self._ahead = None
@@ -247,15 +249,15 @@ class ThriftSnapshot:
         found: list[EventRow] = []
         after = self._event_id
         while True:
-            rows = self._rows(after, EVENTS_AT_ONCE)
+            rows, complete = self._log.page(after, EVENTS_AT_ONCE)
             found += rows
-            if len(rows) < EVENTS_AT_ONCE:
+            if complete:
                 return found
             after = rows[-1].event_id
 
     def oldest_event_id(self) -> int | None:
         """The smallest id still in the log."""
-        rows = self._rows(0, 1)
+        rows = self._log.page(0, 1).rows
         return rows[0].event_id if rows else None
 
     def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
@@ -269,10 +271,6 @@ class ThriftSnapshot:
     def marks(self) -> None:
         """None: no call shows whether a function was altered."""
         return None
-
-    def _rows(self, after: int, limit: int) -> list[EventRow]:
-        answer = self._metastore.call("get_next_notification", rqst=_REQUEST(lastEvent=after, maxEvents=limit))
-        return sorted(map(_row, answer.events or ()), key=lambda row: row.event_id)
 
     # --- objects
 
@@ -395,24 +393,6 @@ class ThriftSnapshot:
             except Unfit as error:
                 found.append(error)
         return found
-
-
-def _row(event: Any) -> EventRow:
-    return EventRow(
-        event.eventId,
-        0,
-        event.eventTime or 0,
-        _text(event.eventType) or "",
-        event.catName,
-        event.dbName,
-        event.tableName,
-        _text(event.message),
-        _text(event.messageFormat),
-    )
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
 
 
 def _fingerprint(row: EventRow) -> bytes:
