@@ -61,7 +61,7 @@ def account_of(url: str) -> str:
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:
-    """Without the password, which may have brackets, as an address cannot. It ends at the first @, as for SQLAlchemy."""
+    """Without the password, which may have brackets, as no address has. It ends at the first @, as for SQLAlchemy."""
     return urllib.parse.urlsplit(re.sub(r"(://[^:/@?]*):[^@]*@", r"\1@", url, count=1))
 
 
