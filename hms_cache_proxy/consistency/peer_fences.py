@@ -1,7 +1,7 @@
 """The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`): also those held for peers.
 
 A fence that a peer has told of is a row like that of a write of unknown outcome. While the peer is connected, the
-fence's end is put off (`keep`); when the connection ends, the fence lasts for the longest request time, and then the
+fence's end is put off (`keep`); when the connection ends, the fence lasts for the request timeout, and then the
 follower gives it a ticket, as it does for all such fences. So workers and the follower need not know of peers, and the
 fence survives a restart.
 
@@ -64,9 +64,9 @@ class Origin:
 class PeerFences(FenceStore):
     """The records, with those of peers."""
 
-    def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, hold_ns: int) -> None:
+    def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, request_timeout_ns: int) -> None:
         self._incarnation = incarnation
-        super().__init__(path, page, hold_ns=hold_ns, fleet=True)
+        super().__init__(path, page, request_timeout_ns=request_timeout_ns, fleet=True)
 
     def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         """Every write that is not over: of this proxy, and those of which their own proxies have told it."""
@@ -97,7 +97,7 @@ class PeerFences(FenceStore):
 
     def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
         """A write of a peer is about to leave."""
-        key, until_ns = _held_key(via, origin), time.monotonic_ns() + OVERDUE * self._hold_ns
+        key, until_ns = _held_key(via, origin), time.monotonic_ns() + OVERDUE * self._request_timeout_ns
         fence = Fence(UNKNOWN, 0, until_ns, 0, 0, tuple(targets))
         with self._change() as txn:
             number = txn.get(key)
@@ -109,7 +109,7 @@ class PeerFences(FenceStore):
     def keep(self, vias: frozenset[bytes], now_ns: int | None = None) -> None:
         """What these peers have told of does not end by itself. `now_ns`: CLOCK_MONOTONIC."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
-        soon_ns, until_ns = now_ns + self._hold_ns, now_ns + OVERDUE * self._hold_ns
+        soon_ns, until_ns = now_ns + self._request_timeout_ns, now_ns + OVERDUE * self._request_timeout_ns
         with self._look() as txn:
             told = [number for key, number in rows(txn, b"p") if _HELD.unpack(key[1:])[0] in vias]
             ending = [number for number in told if self._ends_before(txn, number, soon_ns) is not None]
@@ -141,7 +141,7 @@ class PeerFences(FenceStore):
     def missed(self, via: bytes) -> None:
         """The connection to the peer has ended: what it has told of is of unknown outcome. Release it when its time is
         over."""
-        until_ns = time.monotonic_ns() + self._hold_ns
+        until_ns = time.monotonic_ns() + self._request_timeout_ns
         with self._change() as txn:
             for key, number in list(rows(txn, b"p")):
                 fence = self._open_fence(txn, number)

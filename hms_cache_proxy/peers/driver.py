@@ -86,8 +86,8 @@ class PeersProcess:
         self._config, self._page = config, page
         self.secret = config.peer_secret.encode()
         self.incarnation = page[Slot.INCARNATION].to_bytes(8, "big") + page[Slot.INCARNATION + 1].to_bytes(8, "big")
-        hold_ns = config.upstream_options.request_timeout_ns
-        self._fences = PeerFences(paths.fences(config), page, self.incarnation, hold_ns=hold_ns)
+        request_timeout_ns = config.upstream_options.request_timeout_ns
+        self._fences = PeerFences(paths.fences(config), page, self.incarnation, request_timeout_ns=request_timeout_ns)
         self._wires: dict[int, PeerWire] = {}
         self._greeting: dict[int, PeerWire] = {}
         """Accepted connections whose handshake is not over, in their order."""

@@ -160,14 +160,16 @@ class Supervisor:
     def _recover_fences(self, unfenced: bool) -> FenceStore:
         """Before any child runs: keep writes fenced that a killed predecessor left in flight. If some were `unfenced`,
         fence everything."""
-        hold_ns = self._config.upstream_options.request_timeout_ns
-        return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
+        request_timeout_ns = self._config.upstream_options.request_timeout_ns
+        return FenceStore.recover(
+            paths.fences(self._config), self._page, request_timeout_ns=request_timeout_ns, unfenced=unfenced
+        )
 
     def _new_keeper(self, fences: FenceStore, lock: threading.Lock) -> Keeper:
         return Keeper(
             fences,
             paths.fences(self._config),
-            hold_ns=self._config.upstream_options.request_timeout_ns,
+            request_timeout_ns=self._config.upstream_options.request_timeout_ns,
             lock=lock,
             workers=lambda: [
                 one.pid for one in (*self._workers, self._peers) if one is not None and one.pid is not None
@@ -177,11 +179,13 @@ class Supervisor:
     def _new_ttl_cache(self, unfenced: bool) -> TtlCache:
         """Create an empty cache, because the age of what an earlier run has loaded is unknown. The writes that it left
         in flight are held; if some were `unfenced`, everything is."""
-        longest_ns, now_ns = self._config.upstream_options.request_timeout_ns, time.monotonic_ns()
+        request_timeout_ns, now_ns = self._config.upstream_options.request_timeout_ns, time.monotonic_ns()
         bounds = bounds_of(self._config.ttl)
-        cache = TtlCache.create(paths.ttl(self._config), bounds, started, now_ns=now_ns, longest_ns=longest_ns)
+        cache = TtlCache.create(
+            paths.ttl(self._config), bounds, started, now_ns=now_ns, request_timeout_ns=request_timeout_ns
+        )
         if unfenced:
-            cache.hold([ALL], now_ns + longest_ns, now_ns)
+            cache.hold([ALL], now_ns + request_timeout_ns, now_ns)
         return cache
 
     def _worker(self, index: int) -> Child:

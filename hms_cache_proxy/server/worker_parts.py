@@ -72,8 +72,10 @@ class OpenedCache:
     ) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
-        hold_ns = config.upstream_options.request_timeout_ns
-        self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns, fleet=bool(config.peers))
+        request_timeout_ns = config.upstream_options.request_timeout_ns
+        self.fences = FenceStore(
+            paths.fences(config), self.page, request_timeout_ns=request_timeout_ns, fleet=bool(config.peers)
+        )
         self.waker = Waker(paths.follower_socket(config), paths.worker_socket(config, index))
         shared = SharedState(self.page, self.reader, self.fences, suspension)
         self.dispatcher = dispatcher(config, shared, metrics, self.waker.wake)

@@ -17,7 +17,7 @@ import pytest
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import lmdb_check, replacement
-from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
+from hms_cache_proxy.consistency.fences import REQUEST_TIMEOUT_NS, FenceStore
 from hms_cache_proxy.consistency.guards import Guards, WriteEnding
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.replacement import Keeper
@@ -45,7 +45,9 @@ class Bench:
     def replace(self, workers: Sequence[int] = (ME,), until_ns: int = 0) -> None:
         """What the supervisor does; not with its own store, as one process may have a file open once."""
         self.page[Slot.FENCES_DAMAGED] = self.page[Slot.FENCES_FILE]
-        replacement.replace(self.path, self.page, workers=workers, hold_ns=HOLD_NS, until_ns=until_ns)
+        replacement.replace(
+            self.path, self.page, workers=workers, request_timeout_ns=REQUEST_TIMEOUT_NS, until_ns=until_ns
+        )
 
     def settle(self) -> None:
         """What a worker does every half second."""
@@ -55,7 +57,7 @@ class Bench:
             self.store.join()
 
     def keeper(self) -> Keeper:
-        return Keeper(self.store, self.path, hold_ns=HOLD_NS, lock=Lock(), workers=lambda: ())
+        return Keeper(self.store, self.path, request_timeout_ns=REQUEST_TIMEOUT_NS, lock=Lock(), workers=lambda: ())
 
     def follow(self) -> set[bytes]:
         """A step of the follower; what it reloads."""
@@ -74,7 +76,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with StatePage(tmp_path / "state", create=True) as page:
         store = FenceStore.recover(tmp_path / "fences", page)
-        guards = Guards(FenceBarrier(store, HOLD_NS), Suspension(page), "fences")
+        guards = Guards(FenceBarrier(store, REQUEST_TIMEOUT_NS), Suspension(page), "fences")
         made = Bench(tmp_path / "fences", page, store, guards, FenceMirror(store))
         made.follow()
         yield made
@@ -156,13 +158,13 @@ def test_everything_is_fenced_until_each_worker_has_joined(bench: Bench) -> None
     bench.store.expire(now_ns)
     bench.follow()
     assert not bench.served(A), "it has died: its writes may still be carried out"
-    bench.store.expire(now_ns + HOLD_NS)
+    bench.store.expire(now_ns + REQUEST_TIMEOUT_NS)
     bench.follow()
     assert bench.served(A)
 
 
 def test_writes_of_unknown_outcome_are_remembered_beside_the_file(bench: Bench) -> None:
-    until_ns = time.monotonic_ns() + HOLD_NS // 2
+    until_ns = time.monotonic_ns() + REQUEST_TIMEOUT_NS // 2
     bench.store.unknown(bench.store.begin([A], ME), until_ns)
     bench.cut_off()
     bench.keeper().look()
@@ -313,7 +315,7 @@ def test_a_start_with_a_damaged_page(bench: Bench, byte: int) -> None:
                 except CacheError:
                     keeper.look()
             assert not bench.served(A), "under way when the predecessor was killed"
-            bench.store.expire(time.monotonic_ns() + HOLD_NS)
+            bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)
             bench.follow()
             assert bench.served(A)
             bench.store.close()
