@@ -210,7 +210,7 @@ class FenceStore(FenceFile):
     def note(self, note: Note) -> int:
         """Tell peers of this before they get another lease. Returns the note's number."""
         if note.kind is NoteKind.EVENT:
-            with self._look() as txn:
+            with self._reading() as txn:
                 told = told_event(txn, note.event)
             if told is not None:
                 return told
@@ -221,7 +221,7 @@ class FenceStore(FenceFile):
 
     def ticket(self, targets: Sequence[Target]) -> int:
         """Ask for a refetch without a fence; shares the number of an equal request that has not been taken yet."""
-        with self._look() as txn:
+        with self._reading() as txn:
             shared = shared_ticket(txn, counters(txn), targets)
         if shared is not None:
             return shared
@@ -233,7 +233,7 @@ class FenceStore(FenceFile):
 
         The follower calls this before the first statement of its snapshot, and passes the number to its commit.
         """
-        with self._look() as txn:
+        with self._reading() as txn:
             meta = counters(txn)
             if meta.taken == meta.last_ticket:
                 return meta.last_ticket, wanted(txn)
@@ -244,7 +244,7 @@ class FenceStore(FenceFile):
 
     def done(self, last_ticket: int) -> None:
         """The commit with this `done_ticket` is out: delete the fences that it lifts, and its tickets."""
-        with self._look() as txn:
+        with self._reading() as txn:
             lifted = [(key, fence.ticket) for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket]
             tickets = [key for key, _ in rows(txn, b"t") if NUMBER.unpack(key[1:])[0] <= last_ticket]
         if not lifted and not tickets:
@@ -270,7 +270,7 @@ class FenceStore(FenceFile):
         self._check()
         self._env.reader_check()
         self._merge()
-        with self._look() as txn:
+        with self._reading() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
             locks = [key for key, row in rows(txn, b"l") if NUMBER.unpack_from(row)[0] + LOCK_KEEP_NS < now_ns]
         changed = 0
@@ -283,7 +283,7 @@ class FenceStore(FenceFile):
         return changed
 
     def _merge(self) -> None:
-        with self._look() as txn:
+        with self._reading() as txn:
             finite = sum(row[0] == FINITE for _, row in rows(txn, b"f")) > MOST_FINITE
             tickets, notes, unlogged = (
                 sum(1 for _ in rows(txn, tag)) > most
@@ -300,7 +300,7 @@ class FenceStore(FenceFile):
 
     def number_after(self, done_ticket: int) -> None:
         """See to it that tickets given from now on are larger: the cache may remember an older environment's."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if counters(txn).last_ticket >= done_ticket:
                 return
         with self._change() as txn:
@@ -318,7 +318,7 @@ class FenceStore(FenceFile):
     def lock_targets(self, lock_id: int) -> tuple[Target, ...] | None:
         """What a lock locks; None if this proxy does not know it."""
         try:
-            with self._look() as txn:
+            with self._reading() as txn:
                 row = txn.get(b"l" + LOCK_ID.pack(lock_id))
         except CacheError:
             return None
@@ -332,7 +332,7 @@ class FenceStore(FenceFile):
     def read(self) -> tuple[int, dict[Target, int]]:
         """For mirrors: `lifted`, and the `done_ticket` that lifts each fenced target."""
         tickets: dict[Target, int] = {}
-        with self._look() as txn:
+        with self._reading() as txn:
             lifted = counters(txn).lifted
             for _, fence in fences_in(txn):
                 by = fence.lifted_by
@@ -343,7 +343,7 @@ class FenceStore(FenceFile):
 
     def standing(self) -> dict[int, str]:
         """The state of every fence, by its id."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return {NUMBER.unpack(key[1:])[0]: FENCE_STATES[fence.state] for key, fence in fences_in(txn)}
 
     # Inside

@@ -70,7 +70,7 @@ class PeerFences(FenceStore):
 
     def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         """Every write that is not over: of this proxy, and those of which their own proxies have told it."""
-        with self._look() as txn:
+        with self._reading() as txn:
             held = {row: _HELD.unpack(key[1:]) for key, row in rows(txn, b"p")}
             found: list[tuple[Origin, tuple[Target, ...]]] = []
             for key, fence in fences_in(txn):
@@ -83,12 +83,12 @@ class PeerFences(FenceStore):
 
     def position(self) -> int:
         """The last ticket."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return counters(txn).last_ticket
 
     def unlogged_since(self, position: int) -> tuple[Target, ...]:
         """What writes that log no event have changed, whose tickets are larger; at position 0, as far as is known."""
-        with self._look() as txn:
+        with self._reading() as txn:
             dropped = NUMBER.unpack(txn.get(b"S", NUMBER.pack(0)))[0]
             if 0 < position < dropped:
                 return (ALL,)
@@ -110,7 +110,7 @@ class PeerFences(FenceStore):
         """What these peers have told of does not end by itself. `now_ns`: CLOCK_MONOTONIC."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
         soon_ns, until_ns = now_ns + self._request_timeout_ns, now_ns + OVERDUE * self._request_timeout_ns
-        with self._look() as txn:
+        with self._reading() as txn:
             told = [number for key, number in rows(txn, b"p") if _HELD.unpack(key[1:])[0] in vias]
             ending = [number for number in told if self._ends_before(txn, number, soon_ns) is not None]
         if ending:
@@ -174,17 +174,17 @@ class PeerFences(FenceStore):
 
     def last_note(self) -> int:
         """The last note's number."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return last_note(txn)
 
     def notes_after(self, number: int) -> list[tuple[int, Note]]:
         """The notes with larger numbers."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return notes_after(txn, number)
 
     def drop_notes(self, number: int) -> None:
         """Everybody has been told of the notes up to this number."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if not any(rows(txn, b"n")):
                 return
         with self._change(fences=False) as txn:
@@ -192,7 +192,7 @@ class PeerFences(FenceStore):
 
     def covered(self, via: bytes) -> int:
         """The position that was reached with this peer; 0 if it is unknown."""
-        with self._look() as txn:
+        with self._reading() as txn:
             row = txn.get(b"P" + via)
             return 0 if row is None else int(_POSITION.unpack(row)[0])
 
@@ -208,7 +208,7 @@ class PeerFences(FenceStore):
 
     def drop_old(self) -> None:
         """Forget writes without an event beyond the last ones; called from time to time."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if len(list(rows(txn, b"s"))) <= UNLOGGED_KEPT:
                 return
         with self._change(fences=False) as txn:

@@ -1,6 +1,6 @@
 """Replaces damaged fences while the proxy runs.
 
-Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. If a child process has died, LMDB
+Job: `Keeper.check` looks at the file of the fences, and replaces it if it is damaged. If a child process has died, LMDB
 may have aborted it, so the file's pages are examined, too. What was in the old file is not read; the new one begins
 with fences over everything:
 
@@ -88,7 +88,7 @@ class Keeper:
         if worker:
             self._died_ns = time.monotonic_ns()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Replace the fences if they are damaged; to be called about every second."""
         reason = self._store.damage()
         if reason is None and self._doubted:
@@ -112,7 +112,7 @@ class Keeper:
             )
             with self._lock:
                 self._store.renew()
-        except (OSError, CacheError, lmdb.Error) as error:  # a full disk: the next look tries again
+        except (OSError, CacheError, lmdb.Error) as error:  # a full disk: the next check tries again
             if str(error) != self._obstacle:
                 log.error("the fences cannot be replaced yet", error=str(error))
                 self._obstacle = str(error)

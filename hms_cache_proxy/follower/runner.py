@@ -231,7 +231,7 @@ class Runner:
             self._page[Slot.BEGAN_NS] = 0
             if self._mode.must_reset:
                 self._drop_tickets()
-            self._mode.saw(cycle.look())
+            self._mode.saw(cycle.peek())
             self._report.heartbeat()
             more = changed = False
         else:

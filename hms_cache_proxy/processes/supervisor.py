@@ -368,9 +368,9 @@ class Supervisor:
             dogs.append(Watchdog(self._peers, lambda: page[Slot.PEERS_BEAT_NS], worker_s))
         while True:
             for dog in dogs:
-                dog.look(time.monotonic())
+                dog.check(time.monotonic())
             if self._keeper is not None:
-                self._keeper.look()
+                self._keeper.check()
             if self._ttl is not None:
                 await self._keep_usable(self._ttl)
             await asyncio.sleep(WATCH_INTERVAL_S)
@@ -386,7 +386,7 @@ class Supervisor:
         await asyncio.sleep(KILLED_S)
         try:
             self._flusher.renew()
-        except (OSError, CacheError) as error:  # a full disk: the next look tries again
+        except (OSError, CacheError) as error:  # a full disk: the next check tries again
             log.error("the TTL cache cannot be opened yet", error=str(error))
 
 

@@ -18,7 +18,7 @@ import structlog
 from hms_cache_proxy.budget import Budget, Budgets
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
-from hms_cache_proxy.cache.streams import HOLD_NS
+from hms_cache_proxy.cache.streams import COPY_AFTER_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.config.security import offers_http, passes_logins
@@ -59,7 +59,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import MessageLimits
 
 NO_STORE = "no_store"  # the reason of relayed calls where there is nothing to follow
-TEND_INTERVAL_S = HOLD_NS / 4e9
+TEND_INTERVAL_S = COPY_AFTER_NS / 4e9
 
 log = structlog.get_logger()
 

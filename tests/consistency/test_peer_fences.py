@@ -173,7 +173,7 @@ def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
     assert not bench.page[Slot.HELD_UNTIL_NS], "if it is there, it tells again"
     bench.store.missed(OTHER)
     os.truncate(bench.path / "data.mdb", 100)
-    Keeper(bench.store, bench.path, request_timeout_ns=REQUEST_TIMEOUT_NS, lock=Lock(), workers=tuple).look()
+    Keeper(bench.store, bench.path, request_timeout_ns=REQUEST_TIMEOUT_NS, lock=Lock(), workers=tuple).check()
     bench.step()
     assert bench.fenced(A) and bench.fenced(B)
     bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)

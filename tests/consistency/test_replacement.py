@@ -167,7 +167,7 @@ def test_writes_of_unknown_outcome_are_remembered_beside_the_file(bench: Bench) 
     until_ns = time.monotonic_ns() + REQUEST_TIMEOUT_NS // 2
     bench.store.unknown(bench.store.begin([A], ME), until_ns)
     bench.cut_off()
-    bench.keeper().look()
+    bench.keeper().check()
     bench.follow()
     assert not bench.served(B), "which object it was is not known any more"
     bench.store.expire(until_ns)
@@ -183,7 +183,7 @@ def test_a_worker_died_and_the_file_is_damaged(bench: Bench, seen: bool) -> None
     if seen:
         bench.store.expire(time.monotonic_ns())
     bench.cut_off()
-    keeper.look()
+    keeper.check()
     bench.follow()
     assert bench.served(A) == seen
 
@@ -195,7 +195,7 @@ def test_what_goes_into_a_damaged_file_does_not_count(bench: Bench) -> None:
         bench.page[Slot.FENCES_DAMAGED] = bench.page[Slot.FENCES_FILE]
     bench.replace()
     bench.store.renew()
-    with pytest.raises(CacheError, match="replaced meanwhile"), bench.store._look():
+    with pytest.raises(CacheError, match="replaced meanwhile"), bench.store._reading():
         bench.replace()
 
 
@@ -243,11 +243,11 @@ def test_damage_is_noticed_by_who_uses_the_file(bench: Bench, damage: Callable[[
     assert bench.page[Slot.FENCES_DAMAGED] == bench.page[Slot.FENCES_FILE]
     assert bench.store.lock_targets(1) is None
     assert not bench.served(A)
-    bench.keeper().look()
+    bench.keeper().check()
     bench.follow()
     assert bench.served(A)
     assert bench.page[Slot.FENCES_REPLACED] == 1
-    bench.keeper().look()
+    bench.keeper().check()
     assert bench.page[Slot.FENCES_REPLACED] == 1
 
 
@@ -268,10 +268,10 @@ def test_no_room_for_a_new_file(bench: Bench) -> None:
     in_the_way.touch()
     keeper = bench.keeper()
     bench.cut_off()
-    keeper.look()
+    keeper.check()
     assert not bench.served(A) and not bench.page[Slot.FENCES_REPLACED]
     in_the_way.unlink()
-    keeper.look()
+    keeper.check()
     bench.follow()
     assert bench.served(A)
 
@@ -280,7 +280,7 @@ def test_a_proxy_that_ended_with_damaged_fences(bench: Bench) -> None:
     """The file may look well to who starts next: it has been written down that it is not."""
     bench.path.with_name("fences.new").touch()
     bench.page[Slot.FENCES_DAMAGED] = bench.page[Slot.FENCES_FILE]
-    bench.keeper().look()
+    bench.keeper().check()
     bench.store.close(clean=True)
     with StatePage(bench.page.path, create=True) as page:
         bench.page, bench.store = page, FenceStore.recover(bench.path, page)
@@ -313,7 +313,7 @@ def test_a_start_with_a_damaged_page(bench: Bench, byte: int) -> None:
                     bench.store.expire(time.monotonic_ns())
                     bench.follow()
                 except CacheError:
-                    keeper.look()
+                    keeper.check()
             assert not bench.served(A), "under way when the predecessor was killed"
             bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)
             bench.follow()
@@ -326,16 +326,16 @@ def test_a_file_that_aborts_its_process_is_found_when_a_child_has_died(bench: Be
         bench.store.finish(bench.store.begin([b"thive\0db\0%d" % number], ME))
     keeper = bench.keeper()
     keeper.died(worker=False)
-    keeper.look()
+    keeper.check()
     assert not bench.page[Slot.FENCES_REPLACED], "it is sound"
     with (bench.path / "data.mdb").open("r+b") as file:
         for at in range(8192, len(file.read()), 4096):
             file.seek(at)
             file.write(b"\xff")
-    keeper.look()
+    keeper.check()
     assert not bench.page[Slot.FENCES_REPLACED], "nobody has died, and its length is the same"
     keeper.died(worker=False)
-    keeper.look()
+    keeper.check()
     assert bench.page[Slot.FENCES_REPLACED] == 1
     bench.follow()
     assert bench.served(A)
