@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"config", *"budget errors metrics metric_files metric_table plurals retry sparing __init__".split()},
+    {"config", *"budget errors metrics metric_files metric_table plurals rate_limited_log retry __init__".split()},
     {"wire"},
     {"security"},
     {"upstream"},

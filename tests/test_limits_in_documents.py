@@ -92,7 +92,7 @@ LIMITS: Final[tuple[tuple[str, str, tuple[float, ...]], ...]] = (
     ("authorization.md", "memory of each worker, at most {:,}", (verdicts.MOST,)),
     ("cache/README.md", "cut to {:g} bytes", (layout.KEY_BYTES,)),
     ("cache/README.md", "exactly {:g} bytes", (layout.KEY_BYTES,)),
-    ("cache/README.md", "After {:g} s,", (streams.HOLD_NS / SECOND,)),
+    ("cache/README.md", "After {:g} s,", (streams.COPY_AFTER_NS / SECOND,)),
     ("cache/README.md", "in stored form ({:g} MiB at most)", (streams.COPIED_BYTES >> 20,)),
     ("cache/README.md", "an {:g} KiB mmap", (state.PAGE_BYTES >> 10,)),
     ("follower/README.md", "every metastore is checked every {:g} s", (examiner.CHECK_INTERVAL_S,)),

@@ -261,7 +261,7 @@ def disk_full(path: Path) -> bool:
     return shutil.disk_usage(path).free < FULL_BYTES
 
 
-def take_clean_mark(path: Path) -> int | None:
+def take_clean_marker(path: Path) -> int | None:
     """Removes the marker of a clean close and returns its transaction id; None if there is no marker."""
     marker = path / "clean"
     try:

@@ -40,7 +40,7 @@ class Inventory:
         """Every known database, and whether it is REMOTE."""
         found: dict[DatabaseKey, bool] = {}
         if self._snapshot is not None:
-            for name, row in self._snapshot._under(b"d", b""):
+            for name, row in self._snapshot.rows(b"d", b""):
                 catalog, _, database = name.partition(targets.SEPARATOR)
                 found[catalog, database] = bool(row[0] & layout.REMOTE)
         return found
@@ -68,20 +68,20 @@ class Inventory:
         if self._snapshot is None:
             return {}
         begin = b"%b\0%b\0" % (catalog, database)
-        return {name[len(begin) :]: _listed(row) for name, row in self._snapshot._under(b"n", begin)}
+        return {name[len(begin) :]: _listed(row) for name, row in self._snapshot.rows(b"n", begin)}
 
     def loaded(self) -> list[TableKey]:
         """Every loaded table."""
         if self._snapshot is None:
             return []
-        return [_key(name) for name, row in self._snapshot._under(b"n", b"") if _listed(row).loaded]
+        return [_key(name) for name, row in self._snapshot.rows(b"n", b"") if _listed(row).loaded]
 
     def lacking(self) -> Iterator[tuple[TableKey, str]]:
         """Tables that are not loaded, and tables whose partitions are not loaded, each with the reason."""
         if self._snapshot is None:
             return
         for database in self._snapshot.databases_not_loaded():
-            for name, row in self._snapshot._under(b"n", database + targets.SEPARATOR):
+            for name, row in self._snapshot.rows(b"n", database + targets.SEPARATOR):
                 listed = _listed(row)
                 if not listed.loaded:
                     yield _key(name), listed.reason
@@ -98,8 +98,8 @@ class Inventory:
     def _unfinished(self) -> Iterator[tuple[int, SetRow]]:
         """The sets that are not complete, or that another one is to replace, by table id."""
         if self._snapshot is not None:
-            for packed_id, _ in self._snapshot._under(b"x", b""):
-                row = self._snapshot._find(b"s", packed_id)
+            for packed_id, _ in self._snapshot.rows(b"x", b""):
+                row = self._snapshot.row(b"s", packed_id)
                 assert row is not None, "an index row without a set"
                 yield layout.TABLE_ID.unpack(packed_id)[0], SetRow.unpack(row)
 
@@ -114,7 +114,7 @@ class Inventory:
     def constrained(self) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
         """Every table that has constraints, with its id and the constraints."""
         if self._snapshot is not None:
-            for key, row in self._snapshot._under(b"k", b""):
+            for key, row in self._snapshot.rows(b"k", b""):
                 entry = constraints_unpack(row)
                 yield _key(entry.owner), layout.TABLE_ID.unpack(key)[0], entry
 
@@ -133,7 +133,7 @@ class Inventory:
     def unsettled(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
         """Every transactional table that has an open or aborted write, with its write ids."""
         if self._snapshot is not None:
-            for packed_id, _ in self._snapshot._under(b"o", b""):
+            for packed_id, _ in self._snapshot.rows(b"o", b""):
                 row = self.write_ids_of(layout.TABLE_ID.unpack(packed_id)[0])
                 assert row is not None, "an index row without write ids"
                 yield _key(row.owner), row
@@ -141,7 +141,7 @@ class Inventory:
     def write_ids(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
         """Every transactional table whose write ids are known, with these."""
         if self._snapshot is not None:
-            for _, packed in self._snapshot._under(b"w", b""):
+            for _, packed in self._snapshot.rows(b"w", b""):
                 row = layout.write_ids_unpack(packed)
                 yield _key(row.owner), row
 

@@ -63,7 +63,7 @@ def failure(path: Path, error: lmdb.Error | StructError) -> CacheError:
 
 def _distrust(environment: Environment, wanted: bytes) -> str | None:
     """Why the file must not be used; None if it may be used, or is new."""
-    vouched = files.take_clean_mark(environment.path)
+    vouched = files.take_clean_marker(environment.path)
     with environment.env.begin() as txn:
         found = txn.get(layout.IDENTITY_KEY, db=environment.meta)
         if found is None:

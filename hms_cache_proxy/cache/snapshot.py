@@ -139,7 +139,7 @@ class CacheSnapshot:
         known = self._databases.get(full)
         if known is not None:
             return known
-        row = self._find(b"d", full)
+        row = self.row(b"d", full)
         if row is not None:
             known = DatabaseEntry(row[1:], bool(row[0] & layout.REMOTE))
             if len(self._databases) < KEPT_DATABASES:
@@ -152,15 +152,15 @@ class CacheSnapshot:
         if not self.complete(targets.databases(catalog)):
             return None
         begin = catalog + b"\0"
-        return [name[len(begin) :] for name, _ in self._under(b"d", begin)]
+        return [name[len(begin) :] for name, _ in self.rows(b"d", begin)]
 
     def table(self, catalog: bytes, database: bytes, name: bytes) -> TableEntry | Absent | None:
         """A table; ABSENT if there is none; None if that is not known."""
         full = b"%b\0%b\0%b" % (catalog, database, name)
-        row = self._find(b"t", full)
+        row = self.row(b"t", full)
         if row is not None:
             return self._entry(catalog, database, name, row)
-        row = self._find(b"n", full)
+        row = self.row(b"n", full)
         if row is not None:
             table_id, _, kind = layout.NAME_ROW.unpack_from(row)
             at = layout.NAME_ROW.size + kind
@@ -179,7 +179,7 @@ class CacheSnapshot:
             return None
         begin = b"%b\0%b\0" % (catalog, database)
         cut, at, found = len(begin), layout.NAME_ROW.size, []
-        for name, row in self._under(b"n", begin + prefix, limit):
+        for name, row in self.rows(b"n", begin + prefix, limit):
             _, flags, kind = layout.NAME_ROW.unpack_from(row)
             found.append((name[cut:], row[at : at + kind], bool(flags & layout.LOADED)))
         return found
@@ -200,7 +200,7 @@ class CacheSnapshot:
 
     def databases_not_loaded(self) -> list[bytes]:
         """The databases (catalog \\0 name) of which some table is not loaded."""
-        return [database for database, _ in self._under(b"u", b"")]
+        return [database for database, _ in self.rows(b"u", b"")]
 
     def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
         """One `Partition` struct with its stop byte; None if the table has no such partition."""
@@ -262,6 +262,19 @@ class CacheSnapshot:
         self._reader.streams.add(stream)
         return stream
 
+    def row(self, tag: bytes, name: bytes) -> bytes | None:
+        """The row of `objects` with this tag and name (cache/layout.py). For cache/ only."""
+        key = self._prefixes[tag] + name
+        if len(key) < KEY_BYTES:
+            found: bytes | None = self._get(key, db=self._objects)
+            return found
+        return layout.find(self._txn, self._objects, b"", key)
+
+    def rows(self, tag: bytes, begin: bytes, limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        """(name, row) of the first `limit` of these rows whose names begin so, in bytewise order. For cache/ only."""
+        prefix = self._prefixes[tag]
+        return layout.names_under(self._txn, self._objects, prefix, begin, limit)
+
     def _walk_listing(self, listing: bytes, prefix: bytes) -> ListingWalk:
         cursor = self._txn.cursor(self._objects)
         walk = ListingWalk(self._shared_transaction(), cursor, listing, prefix, time.monotonic_ns())
@@ -272,17 +285,6 @@ class CacheSnapshot:
         if self._transaction is None:
             self._transaction = SharedTransaction(self._txn)
         return self._transaction
-
-    def _find(self, tag: bytes, name: bytes) -> bytes | None:
-        key = self._prefixes[tag] + name
-        if len(key) < KEY_BYTES:
-            found: bytes | None = self._get(key, db=self._objects)
-            return found
-        return layout.find(self._txn, self._objects, b"", key)
-
-    def _under(self, tag: bytes, begin: bytes, limit: int | None = None) -> list[tuple[bytes, bytes]]:
-        prefix = self._prefixes[tag]
-        return layout.names_under(self._txn, self._objects, prefix, begin, limit)
 
     def _joiner(self, entry: TableEntry, variant: Variant) -> Joiner:
         assert entry.partitions_loaded, "partitions of a table that is not loaded"
@@ -427,7 +429,7 @@ class CacheSnapshot:
 
     def referring(self, table_id: int) -> list[int]:
         """Ids of the tables whose foreign keys refer to this one."""
-        found = self._under(b"f", layout.TABLE_ID.pack(table_id))
+        found = self.rows(b"f", layout.TABLE_ID.pack(table_id))
         return [layout.TABLE_ID.unpack_from(key, layout.TABLE_ID.size)[0] for key, _ in found]
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:

@@ -1,10 +1,10 @@
 """Large listings in slices: iterators whose steps take about a millisecond each.
 
 A stream reads from the snapshot in which it was opened, so a listing is of one state however long it takes. It keeps
-that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after HOLD_NS the rest is copied out of the cache
-in its stored form (about 150 bytes for each partition), a slice with each `Streams.tend`, and the transaction ends. All
-copies of one reader take COPIED_BYTES at most. A rest that does not fit stays in its transaction until it is small
-enough, for HELD_AT_MOST_NS at most. After that, or if the file is closed while the rest does not fit, the stream
+that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after COPY_AFTER_NS the rest is copied out of the
+cache in its stored form (about 150 bytes for each partition), a slice with each `Streams.tend`, and the transaction
+ends. All copies of one reader take COPIED_BYTES at most. A rest that does not fit stays in its transaction until it is
+small enough, for HELD_AT_MOST_NS at most. After that, or if the file is closed while the rest does not fit, the stream
 breaks: its next step raises CacheError, and its connection must be closed, because a part of the reply was already
 sent. The worker calls `Streams.tend` on a timer.
 
@@ -29,7 +29,7 @@ from hms_cache_proxy.cache.shared_transaction import SharedTransaction
 from hms_cache_proxy.cache.walk import SnapshotWalk
 from hms_cache_proxy.errors import CacheError
 
-HOLD_NS: Final = 1_000_000_000
+COPY_AFTER_NS: Final = 1_000_000_000
 SEARCHED_NS: Final = 10_000_000_000  # searches take turns: fifty of a tenth of a second each end after five seconds
 HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
 COPIED_BYTES: Final = 64 << 20
@@ -252,7 +252,7 @@ class Streams:
         worked = False
         for holder in holders:
             held_ns = now_ns - holder.begun_ns
-            if held_ns < HOLD_NS or worked:
+            if held_ns < COPY_AFTER_NS or worked:
                 continue
             if not isinstance(holder, Stream):
                 if held_ns > SEARCHED_NS:

@@ -190,11 +190,11 @@ class TtlCache:
         started: Callable[[int], int | None],
         *,
         now_ns: int = 0,
-        longest_ns: int = 0,
+        request_timeout_ns: int = 0,
     ) -> TtlCache:
         """Creates an empty cache. Called by the first process of a start. What writes of the last run hold stays held,
-        at most for the longest time that a metastore may work on a request; everything, if it is not known."""
-        left, until_ns = left_holds(path, b"holds", now_ns), now_ns + longest_ns
+        at most for the request timeout; everything, if it is not known."""
+        left, until_ns = left_holds(path, b"holds", now_ns), now_ns + request_timeout_ns
         if path.exists():
             emptied(path)
         made = cls(path, bounds, started)
@@ -302,8 +302,8 @@ class TtlCache:
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
         """A write is about to be sent: invalidates its targets, and lets nothing that depends on them be published
-        before `end_hold`, nor what a load finds that begins before `until_ns`, the longest time of a request from now.
-        Returns the holds."""
+        before `end_hold`, nor what a load finds that begins before `until_ns`, the request timeout from
+        now. Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
             forget_holds(change.txn, self._dbs[b"holds"], now_ns - max(0, until_ns - now_ns))

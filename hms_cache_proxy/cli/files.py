@@ -13,9 +13,9 @@ from hms_cache_proxy.errors import ProxyError
 
 def write(path: Path, data: bytes, error_class: type[ProxyError]) -> None:
     """Write the file beside its place, and rename it. Raises an `error_class` that names it."""
-    in_place = path.is_symlink() or (path.exists() and not path.is_file())
-    fresh = path if in_place else path.with_name(f".{path.name}.new")
     try:
+        in_place = path.is_symlink() or (path.exists() and not path.is_file())
+        fresh = path if in_place else path.with_name(f".{path.name}.new")
         fresh.write_bytes(data)
         if not in_place:
             fresh.replace(path)

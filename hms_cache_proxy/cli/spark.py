@@ -78,7 +78,7 @@ class DatabaseOptions:
 
 @contextmanager
 def explaining_privileges() -> Iterator[None]:
-    """Adds a hint to an error that says that the account may not read something."""
+    """Add a hint to an error that says that the account may not read something."""
     try:
         yield
     except (StoreError, SnapshotError, AuditError) as error:

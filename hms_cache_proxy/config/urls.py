@@ -61,7 +61,8 @@ def account_of(url: str) -> str:
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:
-    return urllib.parse.urlsplit(masked(url))  # a password may have brackets, which an address cannot have
+    """Without the password, which may have brackets, as no address has. It ends at the first @, as for SQLAlchemy."""
+    return urllib.parse.urlsplit(re.sub(r"(://[^:/@?]*):[^@]*@", r"\1@", url, count=1))
 
 
 def masked(url: str) -> str:

@@ -170,7 +170,7 @@ class FenceFile:
     # Transactions
 
     @contextmanager
-    def _look(self) -> Iterator[Any]:
+    def _reading(self) -> Iterator[Any]:
         """A read transaction."""
         self._check()
         try:

@@ -36,7 +36,7 @@ from hms_cache_proxy.cache.environment import (
     condemned,
     lengthen,
     reserve_readers,
-    take_clean_mark,
+    take_clean_marker,
     translated,
 )
 from hms_cache_proxy.cache.layout import version_key
@@ -122,7 +122,7 @@ def open_environment(path: Path, *, create: bool = True) -> Any:
 def trusted(path: Path) -> bool:
     """Whether the records are those that were last written: same run of the machine, or an orderly stop; and nobody
     has found them damaged."""
-    vouched = take_clean_mark(path)
+    vouched = take_clean_marker(path)
     if condemned(path) is not None:
         return False
     try:

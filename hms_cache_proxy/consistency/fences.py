@@ -7,8 +7,8 @@ metastore.
     finite     has a ticket; lifted when a step of the follower has done the ticket                finish, fence_now
     unknown    the write may happen until `until_ns`; then the fence gets a ticket                 unknown, expire
 
-No fence stays forever. An infinite one that was not ended within twice the longest request time becomes finite: its
-owner has forgotten it, and the metastore has executed or given up the write long ago. If the owner ends it after all,
+No fence stays forever. An infinite one that was not ended within twice the request timeout becomes finite: its owner
+has forgotten it, and the metastore has executed or given up the write long ago. If the owner ends it after all,
 everything is reloaded.
 
 A **ticket** is a numbered request to reload targets. The follower takes all tickets *before* the first statement of its
@@ -35,10 +35,10 @@ a deleted fence; a snapshot whose `done_ticket` is smaller counts as fenced for 
 
 **A predecessor that crashed.** The metastore may still commit its writes in progress, later than anything that this
 proxy reads at its start, and some of them write no event. So the first process of a start (`recover`) keeps the
-records: infinite ones become unknown, for the longest request time from now on; finite ones keep their tickets, which
-the follower finds pending. If the records cannot be trusted (commits are not synced, and the machine went down; or the
-file is damaged), any write may be in progress. Then one unknown fence covers everything for the longest request time,
-and after that everything is reloaded.
+records: infinite ones become unknown, for the request timeout from now on; finite ones keep their tickets, which the
+follower finds pending. If the records cannot be trusted (commits are not synced, and the machine went down; or the
+file is damaged), any write may be in progress. Then one unknown fence covers everything for the request timeout, and
+after that everything is reloaded.
 
 fence_file.py says what a process does when the file is damaged.
 
@@ -89,8 +89,8 @@ from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
 
-HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
-OVERDUE: Final = 2  # times HOLD_NS: after that, the owner of an infinite fence has forgotten it
+REQUEST_TIMEOUT_NS: Final = 600_000_000_000  # the default, as of Hive's clients
+OVERDUE: Final = 2  # times the request timeout: after that, the owner of an infinite fence has forgotten it
 LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock is remembered so long; without heartbeats it ends in 5 min
 
 
@@ -105,15 +105,19 @@ fences reads all of them. So beyond these numbers, one record takes the place of
 class FenceStore(FenceFile):
     """The records. One object per process."""
 
-    def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, fleet: bool = False) -> None:
-        """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed. `fleet`: this proxy
-        has peers."""
+    def __init__(
+        self, path: Path, page: StatePage, *, request_timeout_ns: int = REQUEST_TIMEOUT_NS, fleet: bool = False
+    ) -> None:
+        """Opens the records. `request_timeout_ns`: how long a write of unknown outcome may still be executed. `fleet`:
+        this proxy has peers."""
         self._fleet = fleet
-        self._hold_ns = hold_ns
+        self._request_timeout_ns = request_timeout_ns
         super().__init__(path, page)
 
     @classmethod
-    def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
+    def recover(
+        cls, path: Path, page: StatePage, *, request_timeout_ns: int = REQUEST_TIMEOUT_NS, unfenced: bool = False
+    ) -> FenceStore:
         """Opens the records in the first process of a start, while no other process runs (see "A predecessor that
         crashed"). `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
@@ -121,16 +125,16 @@ class FenceStore(FenceFile):
             shutil.rmtree(path)
         lost = unfenced or (known and not path.exists())
         try:
-            return cls._recovered(path, page, hold_ns, lost=lost)
+            return cls._recovered(path, page, request_timeout_ns, lost=lost)
         except DamagedFile:
             shutil.rmtree(path)
             page[Slot.FENCES_FILE] = page[Slot.FENCES_DAMAGED] = 0
-            return cls._recovered(path, page, hold_ns, lost=True)
+            return cls._recovered(path, page, request_timeout_ns, lost=True)
 
     @classmethod
-    def _recovered(cls, path: Path, page: StatePage, hold_ns: int, *, lost: bool) -> FenceStore:
-        store = cls(path, page, hold_ns=hold_ns)
-        until_ns = time.monotonic_ns() + hold_ns
+    def _recovered(cls, path: Path, page: StatePage, request_timeout_ns: int, *, lost: bool) -> FenceStore:
+        store = cls(path, page, request_timeout_ns=request_timeout_ns)
+        until_ns = time.monotonic_ns() + request_timeout_ns
         try:
             with store._change() as txn:
                 if lost:
@@ -152,7 +156,7 @@ class FenceStore(FenceFile):
     def begin(self, targets: Sequence[Target], owner_pid: int) -> int:
         """A write is about to be sent: fences its targets until the write is ended. Returns the fence's id."""
         pid, start = self._own if owner_pid == self._own[0] else (owner_pid, started(owner_pid) or 0)
-        overdue_ns = time.monotonic_ns() + OVERDUE * self._hold_ns
+        overdue_ns = time.monotonic_ns() + OVERDUE * self._request_timeout_ns
         with self._change() as txn:
             return add_fence(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
@@ -206,7 +210,7 @@ class FenceStore(FenceFile):
     def note(self, note: Note) -> int:
         """Tell peers of this before they get another lease. Returns the note's number."""
         if note.kind is NoteKind.EVENT:
-            with self._look() as txn:
+            with self._reading() as txn:
                 told = told_event(txn, note.event)
             if told is not None:
                 return told
@@ -217,7 +221,7 @@ class FenceStore(FenceFile):
 
     def ticket(self, targets: Sequence[Target]) -> int:
         """Ask for a refetch without a fence; shares the number of an equal request that has not been taken yet."""
-        with self._look() as txn:
+        with self._reading() as txn:
             shared = shared_ticket(txn, counters(txn), targets)
         if shared is not None:
             return shared
@@ -229,7 +233,7 @@ class FenceStore(FenceFile):
 
         The follower calls this before the first statement of its snapshot, and passes the number to its commit.
         """
-        with self._look() as txn:
+        with self._reading() as txn:
             meta = counters(txn)
             if meta.taken == meta.last_ticket:
                 return meta.last_ticket, wanted(txn)
@@ -240,7 +244,7 @@ class FenceStore(FenceFile):
 
     def done(self, last_ticket: int) -> None:
         """The commit with this `done_ticket` is out: delete the fences that it lifts, and its tickets."""
-        with self._look() as txn:
+        with self._reading() as txn:
             lifted = [(key, fence.ticket) for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket]
             tickets = [key for key, _ in rows(txn, b"t") if NUMBER.unpack(key[1:])[0] <= last_ticket]
         if not lifted and not tickets:
@@ -258,7 +262,7 @@ class FenceStore(FenceFile):
     def expire(self, now_ns: int, alive: Callable[[int], bool] | None = None) -> int:
         """Ends fences that nobody else will end; returns how many fences changed.
 
-        An infinite fence whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
+        An infinite fence whose owner is dead becomes unknown for the request timeout (`alive` may know of deaths
         earlier than the kernel). An unknown fence gets a ticket when its time is over; so does an infinite fence that
         its living owner did not end within twice that time. Old locks are forgotten. Slots of killed readers are
         cleared, which would otherwise keep pages from being reused. Of too many records, one is made.
@@ -266,7 +270,7 @@ class FenceStore(FenceFile):
         self._check()
         self._env.reader_check()
         self._merge()
-        with self._look() as txn:
+        with self._reading() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
             locks = [key for key, row in rows(txn, b"l") if NUMBER.unpack_from(row)[0] + LOCK_KEEP_NS < now_ns]
         changed = 0
@@ -279,7 +283,7 @@ class FenceStore(FenceFile):
         return changed
 
     def _merge(self) -> None:
-        with self._look() as txn:
+        with self._reading() as txn:
             finite = sum(row[0] == FINITE for _, row in rows(txn, b"f")) > MOST_FINITE
             tickets, notes, unlogged = (
                 sum(1 for _ in rows(txn, tag)) > most
@@ -296,7 +300,7 @@ class FenceStore(FenceFile):
 
     def number_after(self, done_ticket: int) -> None:
         """See to it that tickets given from now on are larger: the cache may remember an older environment's."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if counters(txn).last_ticket >= done_ticket:
                 return
         with self._change() as txn:
@@ -314,7 +318,7 @@ class FenceStore(FenceFile):
     def lock_targets(self, lock_id: int) -> tuple[Target, ...] | None:
         """What a lock locks; None if this proxy does not know it."""
         try:
-            with self._look() as txn:
+            with self._reading() as txn:
                 row = txn.get(b"l" + LOCK_ID.pack(lock_id))
         except CacheError:
             return None
@@ -328,7 +332,7 @@ class FenceStore(FenceFile):
     def read(self) -> tuple[int, dict[Target, int]]:
         """For mirrors: `lifted`, and the `done_ticket` that lifts each fenced target."""
         tickets: dict[Target, int] = {}
-        with self._look() as txn:
+        with self._reading() as txn:
             lifted = counters(txn).lifted
             for _, fence in fences_in(txn):
                 by = fence.lifted_by
@@ -339,7 +343,7 @@ class FenceStore(FenceFile):
 
     def standing(self) -> dict[int, str]:
         """The state of every fence, by its id."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return {NUMBER.unpack(key[1:])[0]: FENCE_STATES[fence.state] for key, fence in fences_in(txn)}
 
     # Inside
@@ -367,7 +371,7 @@ class FenceStore(FenceFile):
         if state is None:
             return False
         if state == UNKNOWN:
-            fence = self._unknown(fence, now_ns + self._hold_ns)
+            fence = self._unknown(fence, now_ns + self._request_timeout_ns)
         else:
             fence = finite(txn, fence)
             if self._fleet:  # whether the write has logged an event is not known

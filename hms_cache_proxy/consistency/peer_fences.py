@@ -1,7 +1,7 @@
 """The fences as the protocol between proxies uses them (`peers.protocol.PeerRecords`): also those held for peers.
 
 A fence that a peer has told of is a row like that of a write of unknown outcome. While the peer is connected, the
-fence's end is put off (`keep`); when the connection ends, the fence lasts for the longest request time, and then the
+fence's end is put off (`keep`); when the connection ends, the fence lasts for the request timeout, and then the
 follower gives it a ticket, as it does for all such fences. So workers and the follower need not know of peers, and the
 fence survives a restart.
 
@@ -64,13 +64,13 @@ class Origin:
 class PeerFences(FenceStore):
     """The records, with those of peers."""
 
-    def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, hold_ns: int) -> None:
+    def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, request_timeout_ns: int) -> None:
         self._incarnation = incarnation
-        super().__init__(path, page, hold_ns=hold_ns, fleet=True)
+        super().__init__(path, page, request_timeout_ns=request_timeout_ns, fleet=True)
 
     def under_way(self) -> list[tuple[Origin, tuple[Target, ...]]]:
         """Every write that is not over: of this proxy, and those of which their own proxies have told it."""
-        with self._look() as txn:
+        with self._reading() as txn:
             held = {row: _HELD.unpack(key[1:]) for key, row in rows(txn, b"p")}
             found: list[tuple[Origin, tuple[Target, ...]]] = []
             for key, fence in fences_in(txn):
@@ -83,12 +83,12 @@ class PeerFences(FenceStore):
 
     def position(self) -> int:
         """The last ticket."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return counters(txn).last_ticket
 
     def unlogged_since(self, position: int) -> tuple[Target, ...]:
         """What writes that log no event have changed, whose tickets are larger; at position 0, as far as is known."""
-        with self._look() as txn:
+        with self._reading() as txn:
             dropped = NUMBER.unpack(txn.get(b"S", NUMBER.pack(0)))[0]
             if 0 < position < dropped:
                 return (ALL,)
@@ -97,7 +97,7 @@ class PeerFences(FenceStore):
 
     def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
         """A write of a peer is about to leave."""
-        key, until_ns = _held_key(via, origin), time.monotonic_ns() + OVERDUE * self._hold_ns
+        key, until_ns = _held_key(via, origin), time.monotonic_ns() + OVERDUE * self._request_timeout_ns
         fence = Fence(UNKNOWN, 0, until_ns, 0, 0, tuple(targets))
         with self._change() as txn:
             number = txn.get(key)
@@ -109,8 +109,8 @@ class PeerFences(FenceStore):
     def keep(self, vias: frozenset[bytes], now_ns: int | None = None) -> None:
         """What these peers have told of does not end by itself. `now_ns`: CLOCK_MONOTONIC."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
-        soon_ns, until_ns = now_ns + self._hold_ns, now_ns + OVERDUE * self._hold_ns
-        with self._look() as txn:
+        soon_ns, until_ns = now_ns + self._request_timeout_ns, now_ns + OVERDUE * self._request_timeout_ns
+        with self._reading() as txn:
             told = [number for key, number in rows(txn, b"p") if _HELD.unpack(key[1:])[0] in vias]
             ending = [number for number in told if self._ends_before(txn, number, soon_ns) is not None]
         if ending:
@@ -141,7 +141,7 @@ class PeerFences(FenceStore):
     def missed(self, via: bytes) -> None:
         """The connection to the peer has ended: what it has told of is of unknown outcome. Release it when its time is
         over."""
-        until_ns = time.monotonic_ns() + self._hold_ns
+        until_ns = time.monotonic_ns() + self._request_timeout_ns
         with self._change() as txn:
             for key, number in list(rows(txn, b"p")):
                 fence = self._open_fence(txn, number)
@@ -174,17 +174,17 @@ class PeerFences(FenceStore):
 
     def last_note(self) -> int:
         """The last note's number."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return last_note(txn)
 
     def notes_after(self, number: int) -> list[tuple[int, Note]]:
         """The notes with larger numbers."""
-        with self._look() as txn:
+        with self._reading() as txn:
             return notes_after(txn, number)
 
     def drop_notes(self, number: int) -> None:
         """Everybody has been told of the notes up to this number."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if not any(rows(txn, b"n")):
                 return
         with self._change(fences=False) as txn:
@@ -192,7 +192,7 @@ class PeerFences(FenceStore):
 
     def covered(self, via: bytes) -> int:
         """The position that was reached with this peer; 0 if it is unknown."""
-        with self._look() as txn:
+        with self._reading() as txn:
             row = txn.get(b"P" + via)
             return 0 if row is None else int(_POSITION.unpack(row)[0])
 
@@ -208,7 +208,7 @@ class PeerFences(FenceStore):
 
     def drop_old(self) -> None:
         """Forget writes without an event beyond the last ones; called from time to time."""
-        with self._look() as txn:
+        with self._reading() as txn:
             if len(list(rows(txn, b"s"))) <= UNLOGGED_KEPT:
                 return
         with self._change(fences=False) as txn:

@@ -1,6 +1,6 @@
 """Replaces damaged fences while the proxy runs.
 
-Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. If a child process has died, LMDB
+Job: `Keeper.check` looks at the file of the fences, and replaces it if it is damaged. If a child process has died, LMDB
 may have aborted it, so the file's pages are examined, too. What was in the old file is not read; the new one begins
 with fences over everything:
 
@@ -65,10 +65,16 @@ class Keeper:
     """Keeps the fences of a proxy usable. `workers`: the process ids of those that run."""
 
     def __init__(
-        self, store: FenceStore, path: Path, *, hold_ns: int, lock: Lock, workers: Callable[[], Iterable[int]]
+        self,
+        store: FenceStore,
+        path: Path,
+        *,
+        request_timeout_ns: int,
+        lock: Lock,
+        workers: Callable[[], Iterable[int]],
     ) -> None:
         self._store, self._page, self._path = store, store.page, path
-        self._hold_ns = hold_ns
+        self._request_timeout_ns = request_timeout_ns
         self._lock = lock
         self._workers = workers
         self._died_ns = 0
@@ -82,7 +88,7 @@ class Keeper:
         if worker:
             self._died_ns = time.monotonic_ns()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Replace the fences if they are damaged; to be called about every second."""
         reason = self._store.damage()
         if reason is None and self._doubted:
@@ -97,10 +103,16 @@ class Keeper:
         try:
             if self._path.exists():
                 condemn(self._path, reason)
-            replace(self._path, self._page, workers=self._workers(), hold_ns=self._hold_ns, until_ns=self._held_until())
+            replace(
+                self._path,
+                self._page,
+                workers=self._workers(),
+                request_timeout_ns=self._request_timeout_ns,
+                until_ns=self._held_until(),
+            )
             with self._lock:
                 self._store.renew()
-        except (OSError, CacheError, lmdb.Error) as error:  # a full disk: the next look tries again
+        except (OSError, CacheError, lmdb.Error) as error:  # a full disk: the next check tries again
             if str(error) != self._obstacle:
                 log.error("the fences cannot be replaced yet", error=str(error))
                 self._obstacle = str(error)
@@ -116,10 +128,10 @@ class Keeper:
     def _held_until(self) -> int:
         """Until when a write may be carried out of which no living worker knows."""
         unseen = self._died_ns > self._page[Slot.EXPIRED_NS]
-        return max(self._page[Slot.HELD_UNTIL_NS], self._died_ns + self._hold_ns if unseen else 0)
+        return max(self._page[Slot.HELD_UNTIL_NS], self._died_ns + self._request_timeout_ns if unseen else 0)
 
 
-def replace(path: Path, page: StatePage, *, workers: Iterable[int], hold_ns: int, until_ns: int) -> None:
+def replace(path: Path, page: StatePage, *, workers: Iterable[int], request_timeout_ns: int, until_ns: int) -> None:
     """Have all processes use a new file. `until_ns`: when the last write of unknown outcome has ended."""
     fresh = path.with_name(path.name + ".new")
     with suppress(FileNotFoundError):
@@ -133,7 +145,7 @@ def replace(path: Path, page: StatePage, *, workers: Iterable[int], hold_ns: int
                 last_ticket=page[Slot.DONE_TICKET] + NUMBERS_LEFT,
                 last_change=page[Slot.FENCE_SEQ] + NUMBERS_LEFT,
             )
-            _fence_everything(txn, workers, hold_ns, until_ns)
+            _fence_everything(txn, workers, request_timeout_ns, until_ns)
             number = next_change(txn)
     finally:
         env.close()
@@ -145,11 +157,13 @@ def replace(path: Path, page: StatePage, *, workers: Iterable[int], hold_ns: int
     page[Slot.FENCES_REPLACED] += 1
 
 
-def _fence_everything(txn: Any, workers: Iterable[int], hold_ns: int, until_ns: int) -> None:
+def _fence_everything(txn: Any, workers: Iterable[int], request_timeout_ns: int, until_ns: int) -> None:
     add_fence(txn, Fence(FINITE, take_ticket(txn, (ALL,)), 0, 0, 0, (ALL,)))
     now_ns = time.monotonic_ns()
     if until_ns > now_ns:
         add_fence(txn, Fence(UNKNOWN, 0, until_ns, 0, 0, (ALL,)))
     for pid in workers:
-        number = add_fence(txn, Fence(UNBOUND, 0, now_ns + OVERDUE * hold_ns, pid, started(pid) or 0, (ALL,)))
+        number = add_fence(
+            txn, Fence(UNBOUND, 0, now_ns + OVERDUE * request_timeout_ns, pid, started(pid) or 0, (ALL,))
+        )
         txn.put(b"j" + NUMBER.pack(pid), NUMBER.pack(number))

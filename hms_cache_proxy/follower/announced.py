@@ -22,7 +22,7 @@ OFTEN_S: Final = 10.0
 """How long every step looks: a metastore needs milliseconds, if nobody has locked the table's rows."""
 RARELY_S: Final = 1.0
 LONGEST_S: Final = 600.0
-"""The longest time that a metastore works on a request."""
+"""The default of the request timeout."""
 
 
 class Announced:

@@ -96,7 +96,7 @@ class StepSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLook:
+class LogPeek:
     """The log's last id; `unlogged` and `replica` as in StepOutcome."""
 
     event_id: int
@@ -154,15 +154,15 @@ class Cycle:
         """A sign of life, so that a long step on a busy machine is not taken for one that hangs."""
         self._page[Slot.HEARTBEAT_NS] = time.monotonic_ns()
 
-    def look(self) -> LogLook:
+    def peek(self) -> LogPeek:
         """Reads only the event id. Done instead of a step while nothing is served."""
         expected = self._page[Slot.EXPECTED_EVENT]
         with self._store.snapshot() as source:
             event_id = source.event_id
             if source.is_replica:
-                return LogLook(event_id, None, replica=True)
+                return LogPeek(event_id, None, replica=True)
             self._page[Slot.UPSTREAM_EVENT] = event_id
-        return LogLook(event_id, self._unlogged(event_id, expected))
+        return LogPeek(event_id, self._unlogged(event_id, expected))
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
         """The canary: is the last write through this proxy missing in the log? None: there was no new write, or the ids

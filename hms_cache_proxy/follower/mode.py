@@ -24,7 +24,7 @@ import structlog
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import LogLook
+from hms_cache_proxy.follower.cycle import LogPeek
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
@@ -104,12 +104,12 @@ class ServingMode:
         self._unwritten.discard(file)
         return True
 
-    def saw(self, look: LogLook) -> None:
+    def saw(self, peek: LogPeek) -> None:
         """What was seen while idle: whether the last write through this proxy has reached the log, and whether the
         store reads a replica."""
-        self._replica = look.replica
-        if look.unlogged is not None:
-            self._silent = look.unlogged
+        self._replica = peek.replica
+        if peek.unlogged is not None:
+            self._silent = peek.unlogged
 
     def stepped(self, outcome: StepOutcome) -> None:
         """A step was published, or it found a replica, which may lag behind the metastore's database."""

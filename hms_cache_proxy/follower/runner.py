@@ -138,8 +138,10 @@ class Runner:
         self._mode = ServingMode(
             page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"
         )
-        hold_ns = config.upstream_options.request_timeout_ns
-        self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns, fleet=bool(config.peers))
+        request_timeout_ns = config.upstream_options.request_timeout_ns
+        self._fences = FenceStore(
+            paths.fences(config), page, request_timeout_ns=request_timeout_ns, fleet=bool(config.peers)
+        )
         self._examiner = Examiner(config, wakes.ring)
         self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._chunks = Chunks(config.follower.prewarm_chunk)
@@ -229,7 +231,7 @@ class Runner:
             self._page[Slot.BEGAN_NS] = 0
             if self._mode.must_reset:
                 self._drop_tickets()
-            self._mode.saw(cycle.look())
+            self._mode.saw(cycle.peek())
             self._report.heartbeat()
             more = changed = False
         else:

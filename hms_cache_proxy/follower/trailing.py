@@ -46,8 +46,8 @@ SLACK: Final = 50
 """Ids by which the window begins earlier: so many changes may be in progress at once."""
 FIRST_SLACK: Final = 1000
 """The same when nothing is known about the last seconds."""
-MARK_S: Final = 1.0
-"""Time between two marks: all are kept while a transaction goes on, and each step looks at all of them."""
+SAMPLE_S: Final = 1.0
+"""Time between two samples: all are kept while a transaction goes on, and each step looks at all of them."""
 MOST_ROWS: Final = 100_000
 """A longer log is not followed, because whole rows are kept."""
 
@@ -58,9 +58,9 @@ Key = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """The steps of MARK_S: the first one's time, and the first transaction that had not begun then (0: not known); the
-    smallest counter of ids."""
+class _Sample:
+    """The steps of SAMPLE_S: the first one's time, and the first transaction that had not begun then (0: not known);
+    the smallest counter of ids."""
 
     time_s: float
     counter: int
@@ -68,7 +68,7 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowLook:
+class Window:
     """The window as it was read once; `under_way` as in Snapshot. The rows have lost their messages once they are
     seen."""
 
@@ -92,21 +92,21 @@ class TrailingLog:
         self._alive = alive
         self._clock = clock
         self._exact = exact
-        self._marks: deque[_Mark] = deque()
+        self._samples: deque[_Sample] = deque()
         self._seen: frozenset[Key] | None = None
-        self._look: WindowLook | None = None
+        self._window: Window | None = None
 
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
         """Every row of the window that was not seen before. Whole rows are kept here, so a long log is never
         followed."""
         if source.event_id - position.cursor > MOST_ROWS:
             return Reset(ResetReason.BACKLOG)
-        look = self._look_at(source, position)
-        reset = _continues(position, look, source, verified=verified)
+        window = self._read_window(source, position)
+        reset = _continues(position, window, source, verified=verified)
         if reset is not None:
             return reset
         seen = self._seen or frozenset()
-        new = [row for key, row in look.rows.items() if key not in seen]
+        new = [row for key, row in window.rows.items() if key not in seen]
         results: Counter[tuple[str, EventResult]] = Counter()
         gathered = Gathering()
         for row in new:
@@ -120,75 +120,79 @@ class TrailingLog:
     def begin(self, source: Snapshot) -> None:
         """Everything is about to be loaded again, and will include what the window has now."""
         self._seen = None
-        self._look_at(source, Position(0, None))
+        self._read_window(source, Position(0, None))
 
     def end(self, source: Snapshot, position: Position) -> Position:
         """The largest id seen; the fingerprint has the beginning of the window and the anchor."""
-        look = self._look
-        assert look is not None, "the end of a step that did not follow"
-        cursor = max(look.newest, look.counter, position.cursor)
-        anchor = max(look.rows, default=None)
+        window = self._window
+        assert window is not None, "the end of a step that did not follow"
+        cursor = max(window.newest, window.counter, position.cursor)
+        anchor = max(window.rows, default=None)
         if anchor is None:
             return Position(cursor, position.fingerprint if cursor == position.cursor else None)
-        return Position(cursor, _BEGAN.pack(look.low) + _BEGAN.pack(anchor[0]) + anchor[1])
+        return Position(cursor, _BEGAN.pack(window.low) + _BEGAN.pack(anchor[0]) + anchor[1])
 
     def overtaken(self, source: Snapshot) -> list[EventRow]:
         """Rows of the window that were logged since the step read it."""
         if self._exact:
             return []
-        look = self._look
-        assert look is not None, "the end of a step that did not follow"
-        now = _window(source, look.low)
-        return [row for key, row in now.items() if key not in look.rows]
+        window = self._window
+        assert window is not None, "the end of a step that did not follow"
+        now = _window(source, window.low)
+        return [row for key, row in now.items() if key not in window.rows]
 
     def committed(self) -> None:
         """The rows that the step has read count as seen from now on."""
-        look, now_s = self._look, self._clock()
-        assert look is not None, "the end of a step that did not follow"
-        self._seen = frozenset(look.rows)
-        for key, row in look.rows.items():
+        window, now_s = self._window, self._clock()
+        assert window is not None, "the end of a step that did not follow"
+        self._seen = frozenset(window.rows)
+        for key, row in window.rows.items():
             if row.message is not None:
-                look.rows[key] = replace(row, message=None)
-        oldest, following = look.under_way or (0, 0)
-        self._note(_Mark(now_s, min(look.counter, look.newest or look.counter), following))
-        while len(self._marks) > 1 and self._marks[1].time_s < now_s - WINDOW_S and self._marks[1].following <= oldest:
-            self._marks.popleft()
+                window.rows[key] = replace(row, message=None)
+        oldest, following = window.under_way or (0, 0)
+        self._note(_Sample(now_s, min(window.counter, window.newest or window.counter), following))
+        while (
+            len(self._samples) > 1
+            and self._samples[1].time_s < now_s - WINDOW_S
+            and self._samples[1].following <= oldest
+        ):
+            self._samples.popleft()
 
-    def _note(self, mark: _Mark) -> None:
-        """Adds a mark; within MARK_S, to the last one: what began after that one takes no id below both counters."""
-        last = self._marks[-1] if self._marks else None
-        if last is None or mark.time_s - last.time_s >= MARK_S:
-            self._marks.append(mark)
+    def _note(self, sample: _Sample) -> None:
+        """Adds a sample; within SAMPLE_S, to the last one: what began after that takes no id below both counters."""
+        last = self._samples[-1] if self._samples else None
+        if last is None or sample.time_s - last.time_s >= SAMPLE_S:
+            self._samples.append(sample)
         else:
-            self._marks[-1] = replace(last, counter=min(last.counter, mark.counter))
+            self._samples[-1] = replace(last, counter=min(last.counter, sample.counter))
 
-    def _look_at(self, source: Snapshot, position: Position) -> WindowLook:
-        if self._seen is not None and self._marks:
-            low = min(mark.counter for mark in self._marks) - SLACK
+    def _read_window(self, source: Snapshot, position: Position) -> Window:
+        if self._seen is not None and self._samples:
+            low = min(sample.counter for sample in self._samples) - SLACK
         elif position.fingerprint is not None:
             low = _BEGAN.unpack_from(position.fingerprint)[0]
         else:
             low = source.event_id - FIRST_SLACK
         low = max(0, min(low, source.event_id - SLACK))
-        known = {} if self._look is None or self._seen is None else self._look.rows
-        self._look = WindowLook(low, source.event_id, _seen_again(source, low, known), source.under_way())
-        return self._look
+        known = {} if self._window is None or self._seen is None else self._window.rows
+        self._window = Window(low, source.event_id, _seen_again(source, low, known), source.under_way())
+        return self._window
 
 
-def _continues(position: Position, look: WindowLook, source: Snapshot, *, verified: bool) -> Reset | None:
+def _continues(position: Position, window: Window, source: Snapshot, *, verified: bool) -> Reset | None:
     """A Reset unless this is the log that the cache has followed."""
     if position.fingerprint is None:
-        return None if position.cursor == 0 or look.counter == position.cursor else Reset(ResetReason.OTHER_HISTORY)
+        return None if position.cursor == 0 or window.counter == position.cursor else Reset(ResetReason.OTHER_HISTORY)
     (anchor_id,) = _BEGAN.unpack_from(position.fingerprint, _BEGAN.size)
     anchor = (anchor_id, position.fingerprint[2 * _BEGAN.size :])
-    if anchor in look.rows:
+    if anchor in window.rows:
         return None
-    if look.counter < position.cursor:
+    if window.counter < position.cursor:
         return Reset(ResetReason.WENT_BACK)
     oldest = source.oldest_event_id()
     if oldest is not None and oldest <= anchor_id:
         return Reset(ResetReason.OTHER_HISTORY)
-    if verified and (look.counter == position.cursor or oldest == position.cursor + 1):
+    if verified and (window.counter == position.cursor or oldest == position.cursor + 1):
         return None
     return Reset(ResetReason.PURGED)
 

@@ -52,8 +52,8 @@ from hms_cache_proxy.peers.protocol import (
     fleet_times,
 )
 from hms_cache_proxy.peers.requests import PeerRequest
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
-from hms_cache_proxy.sparing import SparingLog
 
 LOOK_UP_S = 2.5
 DIAL_S = 3.0
@@ -86,13 +86,13 @@ class PeersProcess:
         self._config, self._page = config, page
         self.secret = config.peer_secret.encode()
         self.incarnation = page[Slot.INCARNATION].to_bytes(8, "big") + page[Slot.INCARNATION + 1].to_bytes(8, "big")
-        hold_ns = config.upstream_options.request_timeout_ns
-        self._fences = PeerFences(paths.fences(config), page, self.incarnation, hold_ns=hold_ns)
+        request_timeout_ns = config.upstream_options.request_timeout_ns
+        self._fences = PeerFences(paths.fences(config), page, self.incarnation, request_timeout_ns=request_timeout_ns)
         self._wires: dict[int, PeerWire] = {}
         self._greeting: dict[int, PeerWire] = {}
         """Accepted connections whose handshake is not over, in their order."""
 
-        self._say = SparingLog(same_reason_s=SAME_NOTICE_S).say
+        self._say = RateLimitedLog(same_reason_s=SAME_NOTICE_S).warn
         self._links = 0
         self._desk = WorkerDesk()
         self._tasks: set[asyncio.Task[None]] = set()

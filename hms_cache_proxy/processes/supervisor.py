@@ -162,14 +162,16 @@ class Supervisor:
     def _recover_fences(self, unfenced: bool) -> FenceStore:
         """Before any child runs: keep writes fenced that a killed predecessor left in flight. If some were `unfenced`,
         fence everything."""
-        hold_ns = self._config.upstream_options.request_timeout_ns
-        return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
+        request_timeout_ns = self._config.upstream_options.request_timeout_ns
+        return FenceStore.recover(
+            paths.fences(self._config), self._page, request_timeout_ns=request_timeout_ns, unfenced=unfenced
+        )
 
     def _new_keeper(self, fences: FenceStore, lock: threading.Lock) -> Keeper:
         return Keeper(
             fences,
             paths.fences(self._config),
-            hold_ns=self._config.upstream_options.request_timeout_ns,
+            request_timeout_ns=self._config.upstream_options.request_timeout_ns,
             lock=lock,
             workers=lambda: [
                 one.pid for one in (*self._workers, self._peers) if one is not None and one.pid is not None
@@ -179,11 +181,13 @@ class Supervisor:
     def _new_ttl_cache(self, unfenced: bool) -> TtlCache:
         """Create an empty cache, because the age of what an earlier run has loaded is unknown. The writes that it left
         in flight are held; if some were `unfenced`, everything is."""
-        longest_ns, now_ns = self._config.upstream_options.request_timeout_ns, time.monotonic_ns()
+        request_timeout_ns, now_ns = self._config.upstream_options.request_timeout_ns, time.monotonic_ns()
         bounds = bounds_of(self._config.ttl)
-        cache = TtlCache.create(paths.ttl(self._config), bounds, started, now_ns=now_ns, longest_ns=longest_ns)
+        cache = TtlCache.create(
+            paths.ttl(self._config), bounds, started, now_ns=now_ns, request_timeout_ns=request_timeout_ns
+        )
         if unfenced:
-            cache.hold([ALL], now_ns + longest_ns, now_ns)
+            cache.hold([ALL], now_ns + request_timeout_ns, now_ns)
         return cache
 
     def _worker(self, index: int) -> Child:
@@ -381,9 +385,9 @@ class Supervisor:
             dogs.append(Watchdog(self._peers, lambda: page[Slot.PEERS_BEAT_NS], worker_s))
         while True:
             for dog in dogs:
-                dog.look(time.monotonic())
+                dog.check(time.monotonic())
             if self._keeper is not None:
-                self._keeper.look()
+                self._keeper.check()
             if self._ttl is not None:
                 await self._keep_usable(self._ttl)
             await asyncio.sleep(WATCH_INTERVAL_S)
@@ -399,7 +403,7 @@ class Supervisor:
         await asyncio.sleep(KILLED_S)
         try:
             self._flusher.renew()
-        except (OSError, CacheError) as error:  # a full disk: the next look tries again
+        except (OSError, CacheError) as error:  # a full disk: the next check tries again
             log.error("the TTL cache cannot be opened yet", error=str(error))
 
 

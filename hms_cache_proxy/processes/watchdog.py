@@ -40,7 +40,7 @@ class Watchdog:
         self._seen: tuple[int | None, int] = (None, 0)
         self._since_s = self._looked_s = 0.0
 
-    def look(self, now_s: float) -> None:
+    def check(self, now_s: float) -> None:
         """Kill the child if it has had no heartbeat for too long. To be called about every second."""
         pid, life = seen = self._child.pid, self._life()
         if seen != self._seen or now_s - self._looked_s > LOOKED_AWAY_S:

@@ -35,7 +35,7 @@ def unpacked(records: Iterable[bytes]) -> dict[bytes, int]:
     return dict(map(_RECORD.unpack, records))
 
 
-_Mark = tuple[int, int, int]
+_Stamp = tuple[int, int, int]
 
 
 class CancelledTokens:
@@ -44,15 +44,15 @@ class CancelledTokens:
 
     def __init__(self, file: Path, most: int = MOST) -> None:
         self._file, self._lock, self._most = file, file.with_name(f"{file.name}.lock"), most
-        self._read: tuple[_Mark | None, dict[bytes, int]] = (None, {})
+        self._read: tuple[_Stamp | None, dict[bytes, int]] = (None, {})
 
     def __contains__(self, digest: bytes) -> bool:
         """Was it cancelled, by any worker?"""
-        return digest in self._look()
+        return digest in self._current()
 
     def all(self) -> Mapping[bytes, int]:
         """Digests and last moments in ms; the same object as long as the file is the same."""
-        return self._look()
+        return self._current()
 
     def add(self, digest: bytes, latest_ms: int, now_ms: int) -> bool:
         """Cancel it. False if too many are remembered."""
@@ -61,7 +61,7 @@ class CancelledTokens:
     def add_all(self, cancelled: Mapping[bytes, int], now_ms: int) -> bool:
         """Cancel these. False if there is no room for all of them; then the last ones are left out."""
         with self._locked():
-            there = self._look()
+            there = self._current()
             new = [record for record in cancelled.items() if record[0] not in there]
             if len(there) + len(new) > self._most:
                 there = self._without_expired(there, now_ms)
@@ -77,12 +77,12 @@ class CancelledTokens:
             out.flush()
             out.truncate(at + len(data))
 
-    def _look(self) -> dict[bytes, int]:
+    def _current(self) -> dict[bytes, int]:
         """What the file says; it is read again if it has changed."""
         seen, found = self._read
         try:
-            mark = _mark(os.stat(self._file))
-            if mark == seen:
+            stamp = _stamp(os.stat(self._file))
+            if stamp == seen:
                 return found
             with open(self._file, "rb") as file:
                 data = file.read()
@@ -90,7 +90,7 @@ class CancelledTokens:
             self._read = None, {}
             return {}
         found = dict(_RECORD.iter_unpack(data[: len(data) - len(data) % _RECORD.size]))
-        self._read = mark, found
+        self._read = stamp, found
         return found
 
     def _without_expired(self, there: Mapping[bytes, int], now_ms: int) -> dict[bytes, int]:
@@ -114,6 +114,6 @@ class CancelledTokens:
             os.close(descriptor)
 
 
-def _mark(found: os.stat_result) -> _Mark:
+def _stamp(found: os.stat_result) -> _Stamp:
     """Something that changes with the file."""
     return found.st_ino, found.st_size, found.st_mtime_ns

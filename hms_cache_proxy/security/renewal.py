@@ -21,7 +21,7 @@ class Renewable(Generic[Made]):
     def __init__(self, make: Callable[[], Made], files: Sequence[str]) -> None:
         self._make = make
         self._files = tuple(filter(None, files))
-        self._seen = self._marks()  # before the files are read: a change meanwhile is noticed the next time
+        self._seen = self._stamps()  # before the files are read: a change meanwhile is noticed the next time
         self._problem = ""
         self.value = make()
 
@@ -31,8 +31,8 @@ class Renewable(Generic[Made]):
         ConfigError if the files cannot be used; the old value stays, and each further call tries again, but raises only
         when the problem is another one.
         """
-        marks = self._marks()
-        if marks == self._seen and not at_once:
+        stamps = self._stamps()
+        if stamps == self._seen and not at_once:
             return False
         try:
             self.value = self._make()
@@ -41,14 +41,14 @@ class Renewable(Generic[Made]):
                 return False
             self._problem = str(error)
             raise
-        self._seen, self._problem = marks, ""
+        self._seen, self._problem = stamps, ""
         return True
 
-    def _marks(self) -> list[tuple[int, ...] | None]:
-        return [_mark(file) for file in self._files]
+    def _stamps(self) -> list[tuple[int, ...] | None]:
+        return [_stamp(file) for file in self._files]
 
 
-def _mark(file: str) -> tuple[int, ...] | None:
+def _stamp(file: str) -> tuple[int, ...] | None:
     """Something that changes when the file, or the link to it, is replaced or written. None: it cannot be looked at."""
     try:
         found = os.stat(file)

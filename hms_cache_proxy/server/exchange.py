@@ -179,7 +179,7 @@ class Exchange:
         return self._lose(kind, detail, now_ns, orderly=orderly)
 
     def timed_out(self, now_ns: int) -> ReplyEnding | None:
-        """Nothing moved on the upstream side for the request time."""
+        """Nothing moved on the upstream side for the request timeout."""
         return self._lose("timeout", "the request timed out", now_ns)
 
     def overdue(self, now_ns: int) -> ReplyEnding | None:

@@ -21,6 +21,7 @@ from typing import Final
 
 from hms_cache_proxy.config.security import SecuritySection
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ServerSide
@@ -29,7 +30,6 @@ from hms_cache_proxy.server.first_bytes import FirstBytes
 from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.passed_logins import PassedLogins
-from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
 from hms_cache_proxy.wire.message import NEED_MORE
@@ -72,7 +72,7 @@ class Handshakes:
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[asyncio.Task[None], None] = {}  # the oldest first
-        self._say = SparingLog().say
+        self._say = RateLimitedLog().warn
         self.audit_log: AuditLog | None = None
 
     async def admit(self, taken: socket.socket) -> None:

@@ -17,6 +17,7 @@ import structlog
 
 from hms_cache_proxy.methods.decision import ClientSession, Decider, Wait
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.commands import Observe
@@ -27,7 +28,6 @@ from hms_cache_proxy.server.slow_clients import SlowClients
 from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.worker_states import Member
-from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.places import ConnectionPlaces
 
@@ -89,7 +89,7 @@ class Hub:
         self._waiting: dict[Client, Wait] = {}  # clients whose request waits for the decider
         self._watching: asyncio.TimerHandle | None = None
         self._watch_at_s = 0.0
-        self.say = SparingLog().say
+        self.say = RateLimitedLog().warn
 
     def observed(self, session: ClientSession, took_ns: int, call: Observe) -> None:
         """A call has ended: tell all logs, and what counts calls."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Generic, Literal, Protocol, TypeVar
 
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.server.log_file import LogFile
-from hms_cache_proxy.sparing import SparingLog
 
 WAITING_ITEMS = 100_000  # of the access log: 30 MB with requests of 100 bytes, 75 MB at most; a second of a core's hits
 SLICE_NS = 300_000  # of the loop's time in one turn
@@ -67,7 +67,7 @@ class LineLog(Generic[Item]):
         self._overflow = 0
         self._missing: Counter[LineFate] = Counter()  # lines that no gap in the file tells of
         self._writing = asyncio.Lock()
-        self._say = SparingLog(interval_s=SAY_INTERVAL_S).say
+        self._say = RateLimitedLog(interval_s=SAY_INTERVAL_S).warn
 
     async def flush(self) -> None:
         """Write what waits. One flush at a time; the next waits for it."""

@@ -16,13 +16,13 @@ from typing import Final
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
 from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
-from hms_cache_proxy.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import Negotiation
@@ -51,7 +51,7 @@ class Logins:
         self._metrics = metrics
         self._limit_bytes = limit_bytes
         self._memory = memory
-        self._say = SparingLog().say
+        self._say = RateLimitedLog().warn
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
         self.reports = LoginReports(metrics)
         self._for_a_time: dict[Client, Callable[[], str]] = {}  # why its login is over

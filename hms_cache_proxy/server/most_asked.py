@@ -106,7 +106,7 @@ class MostAsked:
                 )
             )
 
-    async def look(self) -> None:
+    async def count(self) -> None:
         """Count the samples of the last second, and write the result when it is time."""
         now_s = monotonic()
         if now_s - self._turn_s >= GENERATION_S:

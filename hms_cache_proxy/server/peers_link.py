@@ -90,10 +90,10 @@ class PeersLink(asyncio.Protocol):
                     await loop.create_unix_connection(lambda: self, self._path)
                 except OSError:
                     pass  # there is no process now
-            self.look()
+            self.check()
             await asyncio.sleep(RETRY_S)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Decide by the page about what has waited for long enough."""
         now_ns, page = self._clock_ns(), self._page
         if page[Slot.PEERS_SETTLED] or now_ns - page[Slot.PEERS_STARTED_NS] > self._write_age_ns:

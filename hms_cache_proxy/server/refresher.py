@@ -22,7 +22,7 @@ from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
-from hms_cache_proxy.sparing import SparingLog
+from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import CallUser, Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import first_reached
@@ -60,7 +60,7 @@ class Refresher:
         self._connect_timeout_s = connect_timeout_s
         self._request_timeout_s = request_timeout_s
         self._memory = memory
-        self._say = SparingLog().say
+        self._say = RateLimitedLog().warn
         self._woken = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
 

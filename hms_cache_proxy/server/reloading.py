@@ -1,7 +1,7 @@
 """Follows the files that secure connections, and the settings that the supervisor has read again at SIGHUP.
 
-Job: look once a second, and report to the log and the metrics. When files change, and at SIGHUP, what is made from them
-is made again. New connections use it; open connections keep what they began with. Files that cannot be used change
+Job: check once a second, and report to the log and the metrics. When files change, and at SIGHUP, what is made from
+them is made again. New connections use it; open connections keep what they began with. Files that cannot be used change
 nothing. Changed settings apply to the next call. Must not know: what the files hold. Owner: the worker's loop.
 """
 
@@ -23,7 +23,7 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ClientSide, ServerSide
 
-LOOK_INTERVAL_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 
 log = structlog.get_logger()
 
@@ -36,9 +36,9 @@ class FollowedSettings:
         self._file = paths.changed_settings(config)
         self._now = changeable(config)
         self._apply = apply
-        self.look()
+        self.read()
 
-    def look(self) -> bool:
+    def read(self) -> bool:
         """Read the file. Returns whether the settings have changed."""
         try:
             found = changeable(from_json(self._file.read_bytes()))
@@ -65,7 +65,7 @@ class Reloading:
     ) -> None:
         self._page, self._metrics, self._secured, self._settings = page, metrics, secured, settings
         self._told, self._refused = page[Slot.RELOADS], page[Slot.SETTINGS_REFUSED]
-        self._read_settings()  # again: a signal since the worker's first look is among those
+        self._read_settings()  # again: a signal since the worker first read them is among those
         self._kept: dict[str, Renewable[Any]] = {}
         if secured is not None:
             self._kept["certificate"] = secured
@@ -78,12 +78,12 @@ class Reloading:
         self._kept[what] = kept
 
     async def run(self) -> None:
-        """Look again and again, forever."""
+        """Check again and again, forever."""
         while True:
-            await asyncio.sleep(LOOK_INTERVAL_S)
-            self.look()
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Make again what is no longer as its files are."""
         told = self._page[Slot.RELOADS]
         at_once, self._told = told != self._told, told
@@ -103,7 +103,7 @@ class Reloading:
                 self._tell_expiry(kept.value)
 
     def _read_settings(self) -> None:
-        if self._settings.look():
+        if self._settings.read():
             self._metrics.reloaded("settings", well=True)
         refused, before = self._page[Slot.SETTINGS_REFUSED], self._refused
         if refused != before:

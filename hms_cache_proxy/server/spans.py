@@ -7,7 +7,7 @@ A call is one trace: a span of kind SERVER from the complete request to the last
 was sent to a metastore, a child of kind CLIENT that ends with the metastore's answer. Thrift has no place for the
 context of a client's trace, so no span has a parent outside. The names of the attributes are those of OpenTelemetry's
 conventions for RPC where these have one, else they begin with `hms_proxy`.
-Needs the extra `otel`. Owner: the worker's event loop; `_Told` and `_Sparing` are called in the SDK's thread.
+Needs the extra `otel`. Owner: the worker's event loop; `_Told` and `_SdkWarnings` are called in the SDK's thread.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SpanMaker:
         self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer("hms_cache_proxy", __version__)
         self._logger = logging.getLogger("opentelemetry")
-        self._handler = _Sparing()
+        self._handler = _SdkWarnings()
         self._logger.addHandler(self._handler)
         self._logger.propagate = False
 
@@ -143,7 +143,7 @@ class _Told(SpanExporter):
         self._exporter.shutdown()
 
 
-class _Sparing(logging.Handler):
+class _SdkWarnings(logging.Handler):
     """What the SDK says becomes a line of the log once a minute: it says something for each batch that fails."""
 
     def __init__(self) -> None:

@@ -200,7 +200,7 @@ def _tend_connections(config: Config, hub: Hub) -> None:
         hub.keep(partial(prober.watch, endpoint), f"probe {endpoint.uri}")
     hub.keep(partial(_flush, hub.metrics, hub.settings.room.budgets, hub.member), "flush metrics")
     if hub.tops is not None:
-        hub.keep(partial(_look, hub.tops), "count tables and users")
+        hub.keep(partial(_count, hub.tops), "count tables and users")
     for one in _logs(hub):
         hub.keep(partial(_flush_log, one), "flush a log")
 
@@ -285,10 +285,10 @@ async def _flush(metrics: WorkerMetrics, budgets: Budgets, member: Member) -> No
             member.has_read()
 
 
-async def _look(tops: MostAsked) -> None:
+async def _count(tops: MostAsked) -> None:
     while True:
         await asyncio.sleep(FLUSH_INTERVAL_S)
-        await tops.look()
+        await tops.count()
 
 
 async def _flush_log(some: LineLog[Any] | traces.Traces) -> None:

@@ -18,7 +18,7 @@ import structlog
 from hms_cache_proxy.budget import Budget, Budgets
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
-from hms_cache_proxy.cache.streams import HOLD_NS
+from hms_cache_proxy.cache.streams import COPY_AFTER_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.config.security import offers_http, passes_logins
@@ -59,7 +59,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import MessageLimits
 
 NO_STORE = "no_store"  # the reason of relayed calls where there is nothing to follow
-TEND_INTERVAL_S = HOLD_NS / 4e9
+TEND_INTERVAL_S = COPY_AFTER_NS / 4e9
 
 log = structlog.get_logger()
 
@@ -72,8 +72,10 @@ class OpenedCache:
     ) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
-        hold_ns = config.upstream_options.request_timeout_ns
-        self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns, fleet=bool(config.peers))
+        request_timeout_ns = config.upstream_options.request_timeout_ns
+        self.fences = FenceStore(
+            paths.fences(config), self.page, request_timeout_ns=request_timeout_ns, fleet=bool(config.peers)
+        )
         self.waker = Waker(paths.follower_socket(config), paths.worker_socket(config, index))
         shared = SharedState(self.page, self.reader, self.fences, suspension)
         self.dispatcher = dispatcher(config, shared, metrics, self.waker.wake)

@@ -69,7 +69,7 @@ class Flusher:
         return {"targets": len(set(names)), "ticket": ticket, "done": self._page[Slot.DONE_TICKET] >= ticket}
 
     def renew(self) -> None:
-        """Opens TTL mode's cache with a new lock file, when no flush uses it. No other process may have it open. A
+        """Open TTL mode's cache with a new lock file, when no flush uses it. No other process may have it open. A
         flush that takes longer than STUCK_S waits for ever, for a writer that has died with its lock. Raises CacheError
         or OSError."""
         assert self._ttl is not None, "without TTL mode nothing is to be opened"

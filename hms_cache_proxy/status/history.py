@@ -1,7 +1,7 @@
 """The last five minutes and the last hour of a proxy, for the plots of the status page.
 
-Job: look at the workers' totals every few seconds, and keep what happened between two looks. Must not know: HTTP, how
-the totals are counted. Memory is bounded: two rows of POINTS points; a restart loses them.
+Job: read the workers' totals every few seconds, and keep what happened in between. Must not know: HTTP, how the
+totals are counted. Memory is bounded: two rows of POINTS points; a restart loses them.
 Owner: the supervisor's loop; only reading the files is done in a thread.
 """
 
@@ -39,7 +39,7 @@ class Point:
     hit_p99_s: float | None
     upstream_p50_s: float | None
     upstream_p99_s: float | None
-    unconfirmed_s: float | None  # the most that the cache had gone without being confirmed, at the looks
+    unconfirmed_s: float | None  # the most that the cache had gone without being confirmed, when it was read
 
 
 class History:
@@ -61,9 +61,9 @@ class History:
             except OSError as error:  # the disk fails; to serve does not depend on this
                 log.warning("the counters of the workers cannot be read", error=str(error))
             now_s, age_s = monotonic(), self._unconfirmed_s()
-            self.incidents.look(self.totals.incidents, time())
+            self.incidents.compare(self.totals.incidents, time())
             for row in (self._short, self._long):
-                row.look(self.totals, age_s, now_s)
+                row.add(self.totals, age_s, now_s)
             await asyncio.sleep(SHORT_S)
 
     @property
@@ -91,8 +91,8 @@ class _Row:
     def last(self) -> Point | None:
         return self._points[-1] if self._points else None
 
-    def look(self, totals: CallTotals, age_s: float | None, now_s: float) -> None:
-        """Take a look into account; it ends a point if the interval is over."""
+    def add(self, totals: CallTotals, age_s: float | None, now_s: float) -> None:
+        """Take these totals into account; this ends a point if the interval is over."""
         if age_s is not None:
             self._oldest_s = max(age_s, self._oldest_s or 0.0)
         took_s = now_s - self._before_s

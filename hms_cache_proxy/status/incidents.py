@@ -1,7 +1,7 @@
 """What went wrong recently: failures, resets and restarts, each with its time.
 
-Job: compare the counters of two looks, and remember what has grown. Must not know: where the counters come from. Memory
-is bounded: the last MOST entries are kept. Owner: the supervisor's loop.
+Job: compare the counters with those before, and remember what has grown. Must not know: where the counters come from.
+Memory is bounded: the last MOST entries are kept. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Incidents:
     def __init__(self) -> None:
         self._before: Counter[tuple[str, str]] = Counter()
         self._kept: deque[Incident] = deque(maxlen=MOST)
-        self._looked_s = 0.0
+        self._compared_s = 0.0
 
-    def look(self, counters: Counter[tuple[str, str]], now_s: float) -> None:
-        """Compare with the look before. What went on since then without a pause is one incident."""
+    def compare(self, counters: Counter[tuple[str, str]], now_s: float) -> None:
+        """Compare with the last call. What went on since then without a pause is one incident."""
         for key, number in (counters - self._before).items():
             last = next((one for one in self._kept if one.key == key), None)
             if last is not None and self._went_on(last):
@@ -43,10 +43,10 @@ class Incidents:
             else:
                 self._kept.append(Incident(key, number, now_s, now_s))
         self._before = counters
-        self._looked_s = now_s
+        self._compared_s = now_s
 
     def _went_on(self, last: Incident) -> bool:
-        return last.last_s == self._looked_s
+        return last.last_s == self._compared_s
 
     def as_list(self) -> list[dict[str, object]]:
         """The newest first."""

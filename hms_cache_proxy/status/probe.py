@@ -57,7 +57,7 @@ class UpstreamProbe:
     async def watch(self) -> None:
         """Check until cancelled. Returns at once if there is no upstream."""
         while self._all:
-            await asyncio.gather(*(seen.look(quiet=self._starting) for seen in self._all))
+            await asyncio.gather(*(seen.ask(quiet=self._starting) for seen in self._all))
             self._starting = self._starting and not self.answered
             self._tell()
             await asyncio.sleep(STARTING_INTERVAL_S if self._starting else INTERVAL_S)
@@ -89,7 +89,7 @@ class _Seen:
         since_s = None if self.reachable is None else round(time.monotonic() - self._since_s, 1)
         return {"uri": self.address.uri, "version": self.version, "reachable": self.reachable, "since_s": since_s}
 
-    async def look(self, *, quiet: bool) -> None:
+    async def ask(self, *, quiet: bool) -> None:
         """Ask once; `quiet`: a failure does not count as unreachable."""
         try:
             version: bytes | None = await asyncio.to_thread(self._connection.call, "getVersion")

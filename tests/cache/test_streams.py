@@ -85,7 +85,7 @@ def test_the_transaction_is_held_for_a_limited_time(filled: Shelf) -> None:
     first = next(stream)
     filled.reader.streams.tend(time.monotonic_ns())
     assert stream.holds
-    overdue_ns = time.monotonic_ns() + streams.HOLD_NS
+    overdue_ns = time.monotonic_ns() + streams.COPY_AFTER_NS
     assert filled.reader.streams.tend(overdue_ns) and stream.holds, "a slice at a time"
     parts = [first, next(stream)]
     while filled.reader.streams.tend(overdue_ns):
@@ -111,7 +111,7 @@ def test_a_stream_that_nobody_has_any_more_lets_go(filled: Shelf) -> None:
     assert readers(filled) == 1 and filled.reader.streams.waiting
     del stream, snapshot
     assert readers(filled) == 0
-    assert not filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS)
+    assert not filled.reader.streams.tend(time.monotonic_ns() + streams.COPY_AFTER_NS)
     assert not filled.reader.streams.waiting
 
 
@@ -124,7 +124,7 @@ def test_a_rest_that_is_too_large_to_be_copied_is_read_at_our_pace(
         stream = snapshot.iter_partitions(entry_in(snapshot))
         other = snapshot.iter_partitions(entry_in(snapshot))
     monkeypatch.setattr(streams, "COPIED_BYTES", stream.rest_bytes() // 2)
-    parts, now_ns = [next(stream)], time.monotonic_ns() + 3 * streams.HOLD_NS
+    parts, now_ns = [next(stream)], time.monotonic_ns() + 3 * streams.COPY_AFTER_NS
     while filled.reader.streams.tend(now_ns):
         pass
     assert stream.holds and other.holds
@@ -146,7 +146,7 @@ def test_all_copies_together_have_a_bound(filled: Shelf, monkeypatch: pytest.Mon
         both = [snapshot.iter_partitions(entry_in(snapshot)) for _ in range(2)]
     rest = both[0].rest_bytes()
     monkeypatch.setattr(streams, "COPIED_BYTES", rest + rest // 2)
-    now_ns = time.monotonic_ns() + streams.HOLD_NS
+    now_ns = time.monotonic_ns() + streams.COPY_AFTER_NS
     while filled.reader.streams.tend(now_ns):
         pass
     assert [stream.holds for stream in both] == [False, True]

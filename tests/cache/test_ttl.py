@@ -107,7 +107,7 @@ def _killed_before(number: int, path: Path) -> bool:
                 os._exit(9)
 
         sys.addaudithook(stop)
-        TtlCache.create(path, BOUNDS, started, now_ns=20, longest_ns=1000)
+        TtlCache.create(path, BOUNDS, started, now_ns=20, request_timeout_ns=1000)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 9
@@ -119,11 +119,11 @@ def test_what_is_held_survives_a_start_that_is_killed_anywhere(tmp_path: Path) -
         number += 1
         if path.exists():
             shutil.rmtree(path)
-        before = TtlCache.create(path, BOUNDS, started, now_ns=10, longest_ns=1000)
+        before = TtlCache.create(path, BOUNDS, started, now_ns=10, request_timeout_ns=1000)
         before.hold([b"ta"], 900, 10)
         before.close()
         killed = _killed_before(number, path)
-        after = TtlCache.create(path, BOUNDS, started, now_ns=30, longest_ns=1000)
+        after = TtlCache.create(path, BOUNDS, started, now_ns=30, request_timeout_ns=1000)
         load = after.begin([_key(b"1")], 40, FAR)
         assert after.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"x")]) == 0, number
         after.close()
@@ -282,7 +282,7 @@ def test_start_makes_it_anew(tmp_path: Path) -> None:
 
 def kept_after_restart(path: Path, target: bytes, began_ns: int) -> bool:
     """The proxy has started again at 1,000, when its metastores work for 100 at most."""
-    cache = TtlCache.create(path, BOUNDS, started, now_ns=1000, longest_ns=100)
+    cache = TtlCache.create(path, BOUNDS, started, now_ns=1000, request_timeout_ns=100)
     load = cache.begin([_key(b"1")], began_ns, FAR)
     put = cache.publish(load, [NewEntry(EntryKind.TABLE, _key(b"1"), (target,), b"x")])
     cache.close()
@@ -297,7 +297,7 @@ def test_writes_that_were_left_in_flight_are_held_after_a_restart(
 ) -> None:
     """A metastore may execute them later than what is loaded first."""
     for target, expected in ((b"ta", kept), (b"tb", True)):
-        cache = TtlCache.create(tmp_path / "ttl", BOUNDS, started, now_ns=1000, longest_ns=100)
+        cache = TtlCache.create(tmp_path / "ttl", BOUNDS, started, now_ns=1000, request_timeout_ns=100)
         cache.hold([b"ta"], 10, 5)
         cache.hold([b"ta"], until_ns, 5)
         cache.end_hold(cache.hold([b"tb"], FAR, 5), [b"tb"])

@@ -19,7 +19,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows, fences
 from hms_cache_proxy.consistency.fence_rows import UNBOUND, Fence
-from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceStore
+from hms_cache_proxy.consistency.fences import LOCK_KEEP_NS, OVERDUE, REQUEST_TIMEOUT_NS, FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.processes import started
 from tests.consistency.fence_hammer import FIRST_WRITER, STOP, target
@@ -282,8 +282,8 @@ def test_the_owner_died(store: FenceStore, mirror: FenceMirror, tmp_path: Path) 
         assert store.expire(5) == 1, "also before somebody has waited for it"
     done = follow(store)
     assert mirror.active([A], done)
-    assert store.expire(5 + HOLD_NS - 1) == 0
-    assert store.expire(5 + HOLD_NS) == 1
+    assert store.expire(5 + REQUEST_TIMEOUT_NS - 1) == 0
+    assert store.expire(5 + REQUEST_TIMEOUT_NS) == 1
     assert not mirror.active([A], follow(store))
 
 
@@ -302,7 +302,7 @@ def test_somebody_knows_of_a_death_before_the_kernel_tells(store: FenceStore) ->
 def test_a_reply_after_the_owner_was_taken_for_dead(store: FenceStore, mirror: FenceMirror) -> None:
     fence = store.begin([A], ME)
     store.expire(0, lambda pid: False)
-    store.expire(HOLD_NS)
+    store.expire(REQUEST_TIMEOUT_NS)
     done = follow(store)
     assert not mirror.active([A], done)
     ticket = store.finish(fence)
@@ -440,11 +440,11 @@ def test_a_fence_that_nobody_ends_does_not_stay(store: FenceStore, mirror: Fence
     """Its owner lives, but has forgotten it."""
     done = follow(store)
     fence = store.begin([A], ME)
-    assert store.expire(time.monotonic_ns() + OVERDUE * HOLD_NS - HOLD_NS // 10) == 0, (
+    assert store.expire(time.monotonic_ns() + OVERDUE * REQUEST_TIMEOUT_NS - REQUEST_TIMEOUT_NS // 10) == 0, (
         "a metastore may work so long on it"
     )
     assert store.standing() == {fence: "infinite"}
-    assert store.expire(time.monotonic_ns() + OVERDUE * HOLD_NS) == 1
+    assert store.expire(time.monotonic_ns() + OVERDUE * REQUEST_TIMEOUT_NS) == 1
     assert store.standing() == {fence: "finite"}
     assert mirror.active([A], done)
     last, wanted = store.pending_tickets()

@@ -13,7 +13,7 @@ import pytest
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows, lmdb_check
-from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
+from hms_cache_proxy.consistency.fences import REQUEST_TIMEOUT_NS, FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from tests.consistency.writes import ME, A, B, follow
 
@@ -24,9 +24,13 @@ def page(tmp_path: Path) -> Iterator[StatePage]:
         yield made
 
 
-def restart(tmp_path: Path, store: FenceStore, *, clean: bool = False, hold_ns: int = HOLD_NS) -> FenceStore:
+def restart(
+    tmp_path: Path, store: FenceStore, *, clean: bool = False, request_timeout_ns: int = REQUEST_TIMEOUT_NS
+) -> FenceStore:
     store.close(clean=clean)
-    return FenceStore.recover(tmp_path / "fences", StatePage(tmp_path / "state", create=True), hold_ns=hold_ns)
+    return FenceStore.recover(
+        tmp_path / "fences", StatePage(tmp_path / "state", create=True), request_timeout_ns=request_timeout_ns
+    )
 
 
 def test_writes_in_flight_of_a_predecessor_that_crashed(tmp_path: Path, page: StatePage) -> None:
@@ -35,7 +39,7 @@ def test_writes_in_flight_of_a_predecessor_that_crashed(tmp_path: Path, page: St
     store.begin([A], ME)
     finite = store.finish(store.begin([B], ME))
     store.remember_lock(1, [A])
-    store = restart(tmp_path, store, hold_ns=1000)
+    store = restart(tmp_path, store, request_timeout_ns=1000)
     mirror = FenceMirror(store)
     assert mirror.active([A], done) and mirror.active([B], done)
     assert not mirror.active([b"tc"], done)
@@ -105,7 +109,7 @@ def test_records_that_cannot_be_trusted(tmp_path: Path, page: StatePage, how: st
     done = follow(store)
     assert done >= last, "numbers go on"
     assert mirror.active([b"anything"], done)
-    store.expire(time.monotonic_ns() + HOLD_NS)
+    store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)
     last, wanted = store.pending_tickets()
     assert wanted == {ALL}
     store.done(last)
@@ -118,7 +122,7 @@ def test_an_orderly_stop_survives_a_restart_of_the_machine(tmp_path: Path, page:
     store.unknown(store.begin([A], ME), (1 << 63) - 1)  # on the clock of that run
     with store._change() as txn:
         txn.put(b"b", b"an earlier run")
-    store = restart(tmp_path, store, clean=True, hold_ns=1000)
+    store = restart(tmp_path, store, clean=True, request_timeout_ns=1000)
     mirror = FenceMirror(store)
     done = follow(store)
     assert mirror.active([A], done) and not mirror.active([B], done)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from hms_cache_proxy.cache.state import FIRST_UNRECORDED, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.fence_rows import MAP_BYTES
-from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
+from hms_cache_proxy.consistency.fences import REQUEST_TIMEOUT_NS, FenceStore
 from hms_cache_proxy.consistency.guards import MOST_TARGETS, Guard, Guards, WriteEnding
 from hms_cache_proxy.consistency.suspension import Suspension, left_on
 from hms_cache_proxy.methods.effects import FenceBarrier
@@ -32,7 +32,7 @@ class Bench:
 
     def worker(self, number: int) -> Guards:
         """The guards of another worker, or of the successor of one."""
-        return Guards(FenceBarrier(self.store, HOLD_NS), Suspension(self.page, number), "fences")
+        return Guards(FenceBarrier(self.store, REQUEST_TIMEOUT_NS), Suspension(self.page, number), "fences")
 
     @property
     def stopped(self) -> bool:
@@ -61,7 +61,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with StatePage(tmp_path / "state", create=True) as page:
         store = FenceStore.recover(tmp_path / "fences", page)
-        made = Bench(page, store, Guards(FenceBarrier(store, HOLD_NS), Suspension(page), "fences"))
+        made = Bench(page, store, Guards(FenceBarrier(store, REQUEST_TIMEOUT_NS), Suspension(page), "fences"))
         yield made
         store.close()
 

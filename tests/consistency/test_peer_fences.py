@@ -21,14 +21,14 @@ from hms_cache_proxy.consistency.replacement import Keeper
 
 ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
 A, B = b"tx\0y\0a", b"tx\0y\0b"
-HOLD_NS = 600 * 10**9
+REQUEST_TIMEOUT_NS = 600 * 10**9
 
 
 class Bench:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "fences"
         self.page = StatePage(directory / "state", create=True)
-        self.store = PeerFences(self.path, self.page, ME, hold_ns=HOLD_NS)
+        self.store = PeerFences(self.path, self.page, ME, request_timeout_ns=REQUEST_TIMEOUT_NS)
         self.mirror = FenceMirror(self.store)
         self.done_ticket = 0
 
@@ -145,8 +145,8 @@ def test_a_missed_peer(bench: Bench) -> None:
     bench.store.hold(OTHER, Origin(OTHER, 2), [B])
     bench.store.missed(OTHER)
     bench.store.hold(OTHER, Origin(OTHER, 2), [B])
-    assert bench.store.expire(time.monotonic_ns() + HOLD_NS - HOLD_NS // 10) == 0
-    assert bench.store.expire(time.monotonic_ns() + HOLD_NS) == 1
+    assert bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS - REQUEST_TIMEOUT_NS // 10) == 0
+    assert bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS) == 1
     assert bench.step() == {A}
     assert not bench.fenced(A) and bench.fenced(B)
 
@@ -157,12 +157,12 @@ def test_a_fence_of_a_connected_peer_does_not_end_by_itself(bench: Bench) -> Non
     bench.store.hold(THIRD, Origin(THIRD, 1), [B])
     now_ns = time.monotonic_ns()
     for number in range(8):
-        bench.store.keep(frozenset({OTHER}), now_ns + number * HOLD_NS // 2)
-    assert bench.store.expire(now_ns + 4 * HOLD_NS) == 1
+        bench.store.keep(frozenset({OTHER}), now_ns + number * REQUEST_TIMEOUT_NS // 2)
+    assert bench.store.expire(now_ns + 4 * REQUEST_TIMEOUT_NS) == 1
     assert bench.step() == {B}
     assert bench.fenced(A) and not bench.fenced(B)
     bench.store.release(OTHER, Origin(OTHER, 1))
-    bench.store.keep(frozenset({OTHER}), now_ns + 5 * HOLD_NS)
+    bench.store.keep(frozenset({OTHER}), now_ns + 5 * REQUEST_TIMEOUT_NS)
     assert bench.step() == {A} and not bench.fenced(A)
 
 
@@ -173,10 +173,10 @@ def test_a_missed_peer_and_damaged_fences(bench: Bench) -> None:
     assert not bench.page[Slot.HELD_UNTIL_NS], "if it is there, it tells again"
     bench.store.missed(OTHER)
     os.truncate(bench.path / "data.mdb", 100)
-    Keeper(bench.store, bench.path, hold_ns=HOLD_NS, lock=Lock(), workers=tuple).look()
+    Keeper(bench.store, bench.path, request_timeout_ns=REQUEST_TIMEOUT_NS, lock=Lock(), workers=tuple).check()
     bench.step()
     assert bench.fenced(A) and bench.fenced(B)
-    bench.store.expire(time.monotonic_ns() + HOLD_NS)
+    bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)
     bench.step()
     assert not bench.fenced(A)
 
@@ -186,8 +186,8 @@ def test_they_survive_a_restart(bench: Bench) -> None:
     bench.store.cover(OTHER, 42)
     bench.store.close()
     bench.page[Slot.FENCES_FILE] = 0
-    FenceStore.recover(bench.path, bench.page, hold_ns=HOLD_NS).close()
-    bench.store = PeerFences(bench.path, bench.page, THIRD, hold_ns=HOLD_NS)
+    FenceStore.recover(bench.path, bench.page, request_timeout_ns=REQUEST_TIMEOUT_NS).close()
+    bench.store = PeerFences(bench.path, bench.page, THIRD, request_timeout_ns=REQUEST_TIMEOUT_NS)
     bench.mirror = FenceMirror(bench.store)
     assert bench.fenced(A)
     assert bench.store.covered(OTHER) == 42

@@ -17,7 +17,7 @@ import pytest
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import lmdb_check, replacement
-from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
+from hms_cache_proxy.consistency.fences import REQUEST_TIMEOUT_NS, FenceStore
 from hms_cache_proxy.consistency.guards import Guards, WriteEnding
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.replacement import Keeper
@@ -45,7 +45,9 @@ class Bench:
     def replace(self, workers: Sequence[int] = (ME,), until_ns: int = 0) -> None:
         """What the supervisor does; not with its own store, as one process may have a file open once."""
         self.page[Slot.FENCES_DAMAGED] = self.page[Slot.FENCES_FILE]
-        replacement.replace(self.path, self.page, workers=workers, hold_ns=HOLD_NS, until_ns=until_ns)
+        replacement.replace(
+            self.path, self.page, workers=workers, request_timeout_ns=REQUEST_TIMEOUT_NS, until_ns=until_ns
+        )
 
     def settle(self) -> None:
         """What a worker does every half second."""
@@ -55,7 +57,7 @@ class Bench:
             self.store.join()
 
     def keeper(self) -> Keeper:
-        return Keeper(self.store, self.path, hold_ns=HOLD_NS, lock=Lock(), workers=lambda: ())
+        return Keeper(self.store, self.path, request_timeout_ns=REQUEST_TIMEOUT_NS, lock=Lock(), workers=lambda: ())
 
     def follow(self) -> set[bytes]:
         """A step of the follower; what it reloads."""
@@ -74,7 +76,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with StatePage(tmp_path / "state", create=True) as page:
         store = FenceStore.recover(tmp_path / "fences", page)
-        guards = Guards(FenceBarrier(store, HOLD_NS), Suspension(page), "fences")
+        guards = Guards(FenceBarrier(store, REQUEST_TIMEOUT_NS), Suspension(page), "fences")
         made = Bench(tmp_path / "fences", page, store, guards, FenceMirror(store))
         made.follow()
         yield made
@@ -156,16 +158,16 @@ def test_everything_is_fenced_until_each_worker_has_joined(bench: Bench) -> None
     bench.store.expire(now_ns)
     bench.follow()
     assert not bench.served(A), "it has died: its writes may still be carried out"
-    bench.store.expire(now_ns + HOLD_NS)
+    bench.store.expire(now_ns + REQUEST_TIMEOUT_NS)
     bench.follow()
     assert bench.served(A)
 
 
 def test_writes_of_unknown_outcome_are_remembered_beside_the_file(bench: Bench) -> None:
-    until_ns = time.monotonic_ns() + HOLD_NS // 2
+    until_ns = time.monotonic_ns() + REQUEST_TIMEOUT_NS // 2
     bench.store.unknown(bench.store.begin([A], ME), until_ns)
     bench.cut_off()
-    bench.keeper().look()
+    bench.keeper().check()
     bench.follow()
     assert not bench.served(B), "which object it was is not known any more"
     bench.store.expire(until_ns)
@@ -181,7 +183,7 @@ def test_a_worker_died_and_the_file_is_damaged(bench: Bench, seen: bool) -> None
     if seen:
         bench.store.expire(time.monotonic_ns())
     bench.cut_off()
-    keeper.look()
+    keeper.check()
     bench.follow()
     assert bench.served(A) == seen
 
@@ -193,7 +195,7 @@ def test_what_goes_into_a_damaged_file_does_not_count(bench: Bench) -> None:
         bench.page[Slot.FENCES_DAMAGED] = bench.page[Slot.FENCES_FILE]
     bench.replace()
     bench.store.renew()
-    with pytest.raises(CacheError, match="replaced meanwhile"), bench.store._look():
+    with pytest.raises(CacheError, match="replaced meanwhile"), bench.store._reading():
         bench.replace()
 
 
@@ -241,11 +243,11 @@ def test_damage_is_noticed_by_who_uses_the_file(bench: Bench, damage: Callable[[
     assert bench.page[Slot.FENCES_DAMAGED] == bench.page[Slot.FENCES_FILE]
     assert bench.store.lock_targets(1) is None
     assert not bench.served(A)
-    bench.keeper().look()
+    bench.keeper().check()
     bench.follow()
     assert bench.served(A)
     assert bench.page[Slot.FENCES_REPLACED] == 1
-    bench.keeper().look()
+    bench.keeper().check()
     assert bench.page[Slot.FENCES_REPLACED] == 1
 
 
@@ -266,10 +268,10 @@ def test_no_room_for_a_new_file(bench: Bench) -> None:
     in_the_way.touch()
     keeper = bench.keeper()
     bench.cut_off()
-    keeper.look()
+    keeper.check()
     assert not bench.served(A) and not bench.page[Slot.FENCES_REPLACED]
     in_the_way.unlink()
-    keeper.look()
+    keeper.check()
     bench.follow()
     assert bench.served(A)
 
@@ -278,7 +280,7 @@ def test_a_proxy_that_ended_with_damaged_fences(bench: Bench) -> None:
     """The file may look well to who starts next: it has been written down that it is not."""
     bench.path.with_name("fences.new").touch()
     bench.page[Slot.FENCES_DAMAGED] = bench.page[Slot.FENCES_FILE]
-    bench.keeper().look()
+    bench.keeper().check()
     bench.store.close(clean=True)
     with StatePage(bench.page.path, create=True) as page:
         bench.page, bench.store = page, FenceStore.recover(bench.path, page)
@@ -311,9 +313,9 @@ def test_a_start_with_a_damaged_page(bench: Bench, byte: int) -> None:
                     bench.store.expire(time.monotonic_ns())
                     bench.follow()
                 except CacheError:
-                    keeper.look()
+                    keeper.check()
             assert not bench.served(A), "under way when the predecessor was killed"
-            bench.store.expire(time.monotonic_ns() + HOLD_NS)
+            bench.store.expire(time.monotonic_ns() + REQUEST_TIMEOUT_NS)
             bench.follow()
             assert bench.served(A)
             bench.store.close()
@@ -324,16 +326,16 @@ def test_a_file_that_aborts_its_process_is_found_when_a_child_has_died(bench: Be
         bench.store.finish(bench.store.begin([b"thive\0db\0%d" % number], ME))
     keeper = bench.keeper()
     keeper.died(worker=False)
-    keeper.look()
+    keeper.check()
     assert not bench.page[Slot.FENCES_REPLACED], "it is sound"
     with (bench.path / "data.mdb").open("r+b") as file:
         for at in range(8192, len(file.read()), 4096):
             file.seek(at)
             file.write(b"\xff")
-    keeper.look()
+    keeper.check()
     assert not bench.page[Slot.FENCES_REPLACED], "nobody has died, and its length is the same"
     keeper.died(worker=False)
-    keeper.look()
+    keeper.check()
     assert bench.page[Slot.FENCES_REPLACED] == 1
     bench.follow()
     assert bench.served(A)

@@ -11,7 +11,7 @@ from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
-from hms_cache_proxy.follower.cycle import LogLook
+from hms_cache_proxy.follower.cycle import LogPeek
 from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import BUSY_S, SMALL_CHUNK, Chunks, Pace
 from hms_cache_proxy.follower.step import ResetReason
@@ -190,15 +190,15 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
     page[Slot.BEGAN_NS] = 1
     mode.stepped(StepOutcome(1, True, False, unlogged=True))
     assert mode.decide(good) is ModeReason.NO_LOG and mode.idle(good)
-    mode.saw(LogLook(1, None))
+    mode.saw(LogPeek(1, None))
     assert mode.idle(good)
-    mode.saw(LogLook(2, False))
+    mode.saw(LogPeek(2, False))
     assert not mode.idle(good) and mode.must_reset
     mode.stepped(StepOutcome(2, False, False, replica=True))
     assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
-    mode.saw(LogLook(2, None, replica=True))
+    mode.saw(LogPeek(2, None, replica=True))
     assert mode.idle(good)
-    mode.saw(LogLook(2, None))
+    mode.saw(LogPeek(2, None))
     assert mode.decide(good) is ModeReason.STARTING and not mode.idle(good) and mode.must_reset
     mode.stepped(StepOutcome(2, True, False, reset=ResetReason.NOT_FOLLOWED))
     assert mode.decide(good) is ModeReason.SERVING

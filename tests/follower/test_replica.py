@@ -65,9 +65,9 @@ def test_a_step_on_a_replica_changes_nothing(own_embedded: Metastore, tmp_path: 
         objects.create_database(client, unique_name)
         before = bytes(stepped.page.words[: Slot.SERVE_MODE])
         stepped.store.is_replica = True
-        assert stepped.step().replica and stepped.cycle.look().replica
+        assert stepped.step().replica and stepped.cycle.peek().replica
         assert bytes(stepped.page.words[: Slot.SERVE_MODE]) == before
         stepped.store.is_replica = False
-        assert not stepped.cycle.look().replica
+        assert not stepped.cycle.peek().replica
         outcome = stepped.step()
         assert not outcome.replica and outcome.rows == 1 and stepped.page[Slot.CURSOR] == outcome.event_id

@@ -149,7 +149,7 @@ def test_the_window_moves_on() -> None:
         source.log(number, f"t{number}")
         steps.now_s += 1
         steps.step()
-    assert steps.log._look is not None and len(steps.log._look.rows) <= WINDOW_S + SLACK + 2
+    assert steps.log._window is not None and len(steps.log._window.rows) <= WINDOW_S + SLACK + 2
 
 
 def test_a_transaction_that_takes_longer_than_the_window() -> None:
@@ -170,11 +170,11 @@ def test_a_transaction_that_takes_longer_than_the_window() -> None:
             source.log(number, f"t{number}")
             steps.now_s += 1
             steps.step()
-        assert len(steps.log._marks) < 30  # what was kept for it is forgotten
+        assert len(steps.log._samples) < 30  # what was kept for it is forgotten
 
 
 def test_many_steps_while_a_transaction_goes_on() -> None:
-    """Each step looks at all marks of that time. The counter of each step counts all the same."""
+    """Each step looks at all samples of that time. The counter of each step counts all the same."""
     source = OldLog(running=(5, 5))
     steps = Stepped(source)
     steps.begin()
@@ -183,7 +183,7 @@ def test_many_steps_while_a_transaction_goes_on() -> None:
         source.running = (5, 6 + number)
         steps.now_s += 0.1
         assert steps.step() == {f"t{number}"}
-    assert len(steps.log._marks) <= 42
+    assert len(steps.log._samples) <= 42
     source.running = (206, 500)  # the one that began when the counter had gone back
     steps.now_s += 2 * WINDOW_S
     for number in range(400, 403):
@@ -217,8 +217,8 @@ def test_a_long_window_is_not_read_again_for_each_new_row() -> None:
         source.running = (5, 5 + number)
         steps.now_s += 1
         assert steps.step() == {f"t{number}"}
-    look = steps.log._look
-    assert look is not None and len(look.rows) == 498 and not any(row.message for row in look.rows.values())
+    window = steps.log._window
+    assert window is not None and len(window.rows) == 498 and not any(row.message for row in window.rows.values())
     assert source.given < 1100
     source.log(1, "late", counter=499)
     assert steps.step() == {"late"}

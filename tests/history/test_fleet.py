@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
 
-from hms_cache_proxy.consistency.fences import HOLD_NS
+from hms_cache_proxy.consistency.fences import REQUEST_TIMEOUT_NS
 from hms_cache_proxy.peers.protocol import FleetTimes
 from tests.history.fleet import LEASES_S, Fleet, fleet, leased
 from tests.history.registers import TableParameter
@@ -169,7 +169,9 @@ def test_what_proxies_do_is_a_run_of_the_model(
             (three.between[1].stall if version == 5 else three.between[1].restore)()
         with MetastoreClient(*proxies[version % PROXIES].address) as client:
             register.write(client, version)
-    replay = Replay(hold=HOLD_NS, write_age=FleetTimes(list_lag_ns=0).write_age_ns, outlasted=FleetTimes().outlasted)
+    replay = Replay(
+        hold=REQUEST_TIMEOUT_NS, write_age=FleetTimes(list_lag_ns=0).write_age_ns, outlasted=FleetTimes().outlasted
+    )
     replay.run(traced(tmp_path))
     print(replay.counts)
     assert len(replay.pairs) == PROXIES * (PROXIES - 1)

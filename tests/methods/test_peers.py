@@ -58,13 +58,13 @@ class Told:
 
     def notes(self) -> list[Note]:
         """What is noted for other proxies."""
-        with self.bench.fences._look() as txn:
+        with self.bench.fences._reading() as txn:
             return [note for _, note in notes_after(txn, 0)]
 
     def noted(self, asked: PeerRequest | None) -> Note:
         """The note that a question is about."""
         assert asked is not None and asked.kind is PeerAsk.NOTED
-        with self.bench.fences._look() as txn:
+        with self.bench.fences._reading() as txn:
             return dict(notes_after(txn, 0))[asked.number]
 
     def call(self, message: bytes, method: str, **values: object) -> PeerRequest | None:

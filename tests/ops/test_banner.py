@@ -134,7 +134,7 @@ def test_points_are_differences_and_are_bounded() -> None:
     for number in range(3 * POINTS):
         totals = CallTotals(Counter({("m", "hit", ""): 100 * number, ("m", "miss", "order"): 25 * number}))
         for row in (short, long):
-            row.look(totals, number % 12, number * SHORT_S)
+            row.add(totals, number % 12, number * SHORT_S)
     points = short.as_dict()["points"]
     assert isinstance(points, list) and len(points) == POINTS
     assert points[0]["calls_per_s"] == 25 and points[0]["hit_ratio"] == 0.8 and points[0]["hit_p50_s"] is None
@@ -148,13 +148,13 @@ def test_what_goes_on_is_one_incident() -> None:
     counters: Counter[tuple[str, str]] = Counter()
     for now_s in (1.0, 2.0, 3.0):
         counters = counters + Counter({key: 2})
-        incidents.look(counters, now_s)
-    incidents.look(counters, 4.0)
+        incidents.compare(counters, now_s)
+    incidents.compare(counters, 4.0)
     assert incidents.as_list() == [
         {"at_s": 3.0, "since_s": 1.0, "count": 6, "text": "a connection to the metastore failed"}
     ]
-    incidents.look(counters + Counter({key: 1}), 5.0)
+    incidents.compare(counters + Counter({key: 1}), 5.0)
     assert [one["count"] for one in incidents.as_list()] == [1, 6]
     for number in range(2 * MOST):
-        incidents.look(Counter({("hms_proxy_restarts_total", str(number)): 1}), 6.0 + number)
+        incidents.compare(Counter({("hms_proxy_restarts_total", str(number)): 1}), 6.0 + number)
     assert len(incidents.as_list()) == MOST

@@ -66,8 +66,8 @@ def test_the_fences_are_examined_when_one_has_died_that_uses_them(supervisor: Su
         length = len(file.read())
         file.seek(8192)
         file.write(b"\xff" * (length - 8192))
-    keeper.look()
+    keeper.check()
     assert not page[Slot.FENCES_REPLACED], "its length is the same"
     next(child for child in supervisor._children if child.name == role)._died(role, -signal.SIGABRT)
-    keeper.look()
+    keeper.check()
     assert page[Slot.FENCES_REPLACED] == 1

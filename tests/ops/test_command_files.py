@@ -49,6 +49,12 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
         files.write(tmp_path, b"text", AdviceError)
 
 
+def test_a_place_that_cannot_be_looked_up(tmp_path: Path) -> None:
+    file = tmp_path / ("a" * 300)
+    with pytest.raises(AdviceError, match=f"cannot write {file}: File name too long"):
+        files.write(file, b"text", AdviceError)
+
+
 @pytest.mark.parametrize("arguments", [["check-config", "--upstream", "thrift://h:1"], ["--help"]])
 def test_an_output_that_is_full(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:

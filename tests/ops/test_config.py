@@ -178,6 +178,11 @@ def test_a_password_may_have_any_letter(password: str) -> None:
     assert (account_of(url), database_of(url)) == ("the reader", "d")
 
 
+def test_an_option_of_a_url_may_have_an_at_sign() -> None:
+    url = "postgresql://reader:geheim@h:5/hms?application_name=proxy@etl"
+    assert (account_of(url), database_of(url)) == ("reader", "hms")
+
+
 def test_the_child_gets_the_same_settings() -> None:
     config = load(
         None,

@@ -39,7 +39,7 @@ class Bench:
         for _ in range(seconds):
             self.now_s += 1
             self.child.life += alive
-            self.dog.look(self.now_s)
+            self.dog.check(self.now_s)
         return len(self.child.sent) > before
 
 

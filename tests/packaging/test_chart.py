@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -157,3 +161,31 @@ def test_the_recipe_of_the_image_is_accepted() -> None:
         [str(program), str(ROOT / "docker" / "Dockerfile")], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout
+
+
+class Health(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def test_the_health_check_of_the_image_asks_where_the_variable_says() -> None:
+    recipe = (ROOT / "docker" / "Dockerfile").read_text("utf-8")
+    found = re.search(r"^HEALTHCHECK .*\\\n +CMD (\[.*\])$", recipe, re.MULTILINE)
+    assert found is not None and "\nENV HMS_CACHE_PROXY_URL=http://127.0.0.1:9084\n" in recipe
+    python, *arguments = json.loads(found[1])
+    assert python == "python"
+
+    def asked(url: str) -> int:
+        environment = {**os.environ, "HMS_CACHE_PROXY_URL": url, "http_proxy": "http://127.0.0.1:1"}
+        return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, timeout=60).returncode
+
+    with HTTPServer(("127.0.0.1", 0), Health) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        codes = [asked(url), asked(url + "/")]
+        server.shutdown()
+    assert (codes, asked(url)) == ([0, 0], 1)

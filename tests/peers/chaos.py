@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hms_cache_proxy.cache.state import Slot
-from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT
+from tests.peers.sim_records import LOGGED, MS, REQUEST_TIMEOUT_NS, SILENT
 from tests.peers.world import SimProxy, SimWrite, World
 
 Action = tuple[str, Callable[[], None], float]
@@ -256,5 +256,5 @@ class Chaos:
         self.world.now_ns += self.world.random.randrange(1, 60) * MS
 
     def long_time(self) -> None:
-        longest = max(HOLD_NS, self.world.times.list_lag_ns) // MS
+        longest = max(REQUEST_TIMEOUT_NS, self.world.times.list_lag_ns) // MS
         self.world.now_ns += self.world.random.randrange(60, longest) * MS

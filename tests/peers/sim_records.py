@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.peers.world import SimProxy
 
 MS = 1_000_000
-HOLD_NS = 3_000 * MS
+REQUEST_TIMEOUT_NS = 3_000 * MS
 LOGGED, SILENT = b"tlogged", b"tsilent"
 
 
@@ -81,11 +81,11 @@ class SimRecords:
         for key in mine:
             fence = self.fences.pop(key)
             if not forgets:
-                fence.until_ns = now_ns + HOLD_NS
+                fence.until_ns = now_ns + REQUEST_TIMEOUT_NS
                 self.fences[b"", Origin(self._proxy.incarnation, key[1].number)] = fence
         for fence in self.fences.values():
             if fence.ticket is None and fence.until_ns is None:
-                fence.until_ns = now_ns + HOLD_NS
+                fence.until_ns = now_ns + REQUEST_TIMEOUT_NS
 
     # as the protocol uses them (PeerRecords)
 
@@ -103,13 +103,13 @@ class SimRecords:
         return tuple({target for ticket, targets in self.silent if ticket > position for target in targets})
 
     def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
-        self.fences[via, origin] = SimFence(tuple(targets), until_ns=self._proxy.local_ns() + 2 * HOLD_NS)
+        self.fences[via, origin] = SimFence(tuple(targets), until_ns=self._proxy.local_ns() + 2 * REQUEST_TIMEOUT_NS)
 
     def keep(self, vias: frozenset[bytes]) -> None:
         now_ns = self._proxy.local_ns()
         for (via, _), fence in self.fences.items():
-            if via in vias and fence.until_ns is not None and fence.until_ns - now_ns < HOLD_NS:
-                fence.until_ns = now_ns + 2 * HOLD_NS
+            if via in vias and fence.until_ns is not None and fence.until_ns - now_ns < REQUEST_TIMEOUT_NS:
+                fence.until_ns = now_ns + 2 * REQUEST_TIMEOUT_NS
 
     def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
         fence = self.fences.get((via, origin))
@@ -129,7 +129,7 @@ class SimRecords:
     def missed(self, via: bytes) -> None:
         for key, fence in self.fences.items():
             if key[0] == via and fence.ticket is None:
-                fence.until_ns = self._proxy.local_ns() + HOLD_NS
+                fence.until_ns = self._proxy.local_ns() + REQUEST_TIMEOUT_NS
                 if "no_hold" in self._proxy.world.faults:
                     fence.ticket = self.ticket(fence.targets)
 

@@ -101,7 +101,7 @@ class SimWorker:
             for question in self.link._waiting.values():
                 question.given_until_ns = self._proxy.page[Slot.GIVEN_UNTIL_NS]
         if "never_alone" not in self._world.faults:
-            self.link.look()
+            self.link.check()
 
 
 def _taken(queue: deque[bytes], part: int | None) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.peers.calm import cut, done, later, link, pair, waits_ms
-from tests.peers.sim_records import HOLD_NS, LOGGED, MS
+from tests.peers.sim_records import LOGGED, MS, REQUEST_TIMEOUT_NS
 
 
 def test_after_a_crash_and_a_restart() -> None:
@@ -22,7 +22,7 @@ def test_after_a_crash_and_a_restart() -> None:
     world.calm()
     assert all(world.hit_allowed(proxy) for proxy in world.proxies)
     world.finish(writes[1])
-    world.calm(HOLD_NS // (20 * MS) + 20)
+    world.calm(REQUEST_TIMEOUT_NS // (20 * MS) + 20)
     assert [proxy.records.fences for proxy in world.proxies] == [{}, {}, {}]
 
 

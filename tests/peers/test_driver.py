@@ -56,7 +56,7 @@ def test_new_fences_do_not_wait_for_the_leases_of_peers(tmp_path: Path, started:
         if not made:
             FenceStore(paths.fences(config), page).close()
         page[Slot.FENCES_DAMAGED] = page[Slot.FENCES_FILE]
-        replacement.replace(paths.fences(config), page, workers=[os.getpid()], hold_ns=10**12, until_ns=0)
+        replacement.replace(paths.fences(config), page, workers=[os.getpid()], request_timeout_ns=10**12, until_ns=0)
         process = made.pop() if made else PeersProcess(config, page)
         own = OwnMember(b"o" * 16, "own:1", b"m", boottime_ns())
         process._fleet = Fleet(own, process._fences, FleetTimes(list_lag_ns=0))

@@ -44,7 +44,7 @@ FOLLOWED, FOLLOWER = 1, 2
 def records() -> Iterator[PeerFences]:
     """Of a real environment."""
     with tempfile.TemporaryDirectory() as directory, StatePage(Path(directory) / "state", create=True) as page:
-        fences = PeerFences(Path(directory) / "fences", page, OWN, hold_ns=600 * S)
+        fences = PeerFences(Path(directory) / "fences", page, OWN, request_timeout_ns=600 * S)
         yield fences
         fences.close()
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.peers.calm import cut, done, later, link, pair, waits_ms
 from tests.peers.scenarios import FOUND_BY_CHANCE, SCENARIOS
-from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT
+from tests.peers.sim_records import LOGGED, MS, REQUEST_TIMEOUT_NS, SILENT
 from tests.peers.world import Stale, World
 
 RUNS, STEPS = 8, 300
@@ -293,7 +293,7 @@ def a_write_that_takes_long(*faults: str) -> None:
     write = world.write(a, LOGGED)
     world.deliver_all()
     world.leave(write)
-    world.calm(2 * HOLD_NS // (20 * MS) + 60)
+    world.calm(2 * REQUEST_TIMEOUT_NS // (20 * MS) + 60)
     world.apply(write)
     world.read(a, LOGGED)
     assert world.hit_allowed(b)

@@ -14,7 +14,7 @@ from tests.history.planted.fleet_trace import Watch
 from tests.peers import calm, scenarios, sim_workers, test_rules, world
 from tests.peers.pair_replay import Event, Replay
 from tests.peers.sim_fleet import SimFleet
-from tests.peers.sim_records import HOLD_NS, SimRecords
+from tests.peers.sim_records import REQUEST_TIMEOUT_NS, SimRecords
 from tests.peers.world import SimProxy, World
 
 
@@ -114,7 +114,7 @@ class Recorder:
         assert self.world is not None
         times = self.world.times
         replay = Replay(
-            hold=HOLD_NS,
+            hold=REQUEST_TIMEOUT_NS,
             write_age=times.write_age_ns if fixed else -(10**18),
             outlasted=times.outlasted,
             clock=self.clock,

@@ -30,7 +30,7 @@ from hms_cache_proxy.peers.protocol import (
 )
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from tests.peers.sim_fleet import FaultyTimes, SimFleet
-from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT, SimRecords
+from tests.peers.sim_records import LOGGED, MS, REQUEST_TIMEOUT_NS, SILENT, SimRecords
 from tests.peers.sim_workers import SimWorker
 
 
@@ -313,7 +313,7 @@ class World:
         for write in self.writes:
             if write.proxy is proxy and write.phase in ("fenced", "left", "applied"):
                 write.phase = "dead" if write.phase == "left" else "over"
-                write.last_ns = self.now_ns + HOLD_NS * 9 // 10
+                write.last_ns = self.now_ns + REQUEST_TIMEOUT_NS * 9 // 10
 
     def restart_peers(self, proxy: SimProxy) -> None:
         """The peers' process dies, and its successor begins. The worker connects again, and asks again."""

@@ -27,12 +27,12 @@ def dump(reader: CacheReader, *, changed: bool = False) -> dict[Any, Any]:
             *(cache.meta.databases, cache.meta.tables, cache.meta.partitions),
         )
         for tag in TAGS:
-            found |= {(tag, name): value for name, value in cache._under(tag, b"")}
-        for table_id, row in cache._under(b"s", b""):
+            found |= {(tag, name): value for name, value in cache.rows(tag, b"")}
+        for table_id, row in cache.rows(b"s", b""):
             found[b"s", table_id] = replace(SetRow.unpack(row), number=0, loading=0)
             if changed:
                 found[b"s", table_id] = replace(found[b"s", table_id], typed=b"", statistics=0, long_names=False)
-        for name, _ in cache._under(b"t", b""):
+        for name, _ in cache.rows(b"t", b""):
             catalog, database, table = name.split(b"\0")
             entry = cache.table(catalog, database, table)
             assert isinstance(entry, TableEntry)

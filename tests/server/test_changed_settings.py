@@ -27,24 +27,24 @@ def test_what_may_change_reaches_the_workers(tmp_path: Path) -> None:
     supervisor = SettingsReload(config, lambda: read[-1])
     seen: list[Config] = []
     worker = FollowedSettings(config, seen.append)
-    assert not worker.look()
+    assert not worker.read()
     tokens = TokensSection(proxy_users=("hive=bob",), administrators=("root",), key_file="other", lifetime=60)
     kerberos = KerberosSection(auth_to_local=(RENAMING,), keytab="other")
     read.append(replace(config, tokens=tokens, kerberos=kerberos, protection=ProtectionSection(read_only=True)))
     supervisor.again()
-    assert worker.look() and not worker.look()
+    assert worker.read() and not worker.read()
     (now,) = seen
     assert now.tokens == TokensSection(proxy_users=("hive=bob",), administrators=("root",)), "the rest needs a restart"
     assert now.kerberos == KerberosSection(auth_to_local=(RENAMING,)) and now.protection.read_only
     read.append(replace(read[-1], kerberos=KerberosSection(auth_to_local=("RULE:[1:$1",))))
     assert not supervisor.again()
-    assert not worker.look(), "a rule that is wrong changes nothing"
+    assert not worker.read(), "a rule that is wrong changes nothing"
     later: list[Config] = []
     FollowedSettings(config, later.append)
     assert later == seen, "a worker that starts later has them, too"
     read.append(config)
     supervisor.again()
-    assert worker.look() and seen[-1].tokens.proxy_users == () and not seen[-1].protection.read_only
+    assert worker.read() and seen[-1].tokens.proxy_users == () and not seen[-1].protection.read_only
 
 
 def test_a_full_disk_changes_nothing_and_the_next_signal_tries_again(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_a_full_disk_changes_nothing_and_the_next_signal_tries_again(tmp_path: P
     full = tmp_path / "settings.json.new"
     full.mkdir()  # for root, too, nothing can be written there
     assert not supervisor.again()
-    assert not worker.look()
+    assert not worker.read()
     full.rmdir()
     assert supervisor.again()
-    assert worker.look()
+    assert worker.read()
 
 
 def test_a_signal_while_a_worker_starts(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_signal_while_a_worker_starts(tmp_path: Path) -> None:
         settings = FollowedSettings(config, seen.append)
         supervisor.again()
         page[Slot.RELOADS] += 1
-        Reloading(page, WorkerMetrics(), None, None, settings).look()
+        Reloading(page, WorkerMetrics(), None, None, settings).check()
     assert [one.protection.read_only for one in seen] == [True]
 
 
@@ -87,11 +87,11 @@ def test_settings_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
         page[Slot.RELOADS] += 1
         later = Reloading(page, second, None, None, FollowedSettings(config))
         for _ in range(2):
-            worker.look()
-            later.look()
+            worker.check()
+            later.check()
         assert (refused(first), refused(second)) == (1, 0)
         page[Slot.RELOADS] += 1
-        worker.look()
+        worker.check()
         assert refused(first) == 1, "they could be read"
 
 

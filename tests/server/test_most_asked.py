@@ -56,7 +56,7 @@ def test_hits_misses_and_time(tmp_path: Path) -> None:
     session = ClientSession(identity=ETL)
     counted.observed(session, observe("orders", "miss", 0.5))
     counted.observed(session, observe("visits", "write", 0.25))
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     found = counted.highest()
     assert found["tables"]["calls"] == {"hive.sales.orders": 3 * SAMPLED_EVERY + 1, "hive.sales.visits": 1}
     assert found["tables"]["misses"] == {"hive.sales.orders": 1}
@@ -74,12 +74,12 @@ def test_requests_are_not_kept(tmp_path: Path) -> None:
     counted.observed(ClientSession(), Observe("get_table", "miss", "", 0, 10, request))
     del request
     assert sys.getrefcount(message) == before
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
 
 
 def test_users_are_not_even_counted_unless_they_are_shown(tmp_path: Path) -> None:
     counted = MostAsked(tmp_path / "tops-0.json", deque([((ORDERS,), ETL)]), users=False)
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     assert set(counted.highest()) == {"tables"}
 
 
@@ -87,7 +87,7 @@ def test_beyond_a_number_of_calls_each_sample_stands_for_several(tmp_path: Path)
     counted = MostAsked(tmp_path / "tops-0.json", deque(), users=False)
     for _ in range(4 * SAMPLES):
         counted.observed(ClientSession(), observe("orders"))
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     assert counted.highest()["tables"]["misses"] == {"hive.sales.orders": 4 * SAMPLES}
 
 
@@ -95,11 +95,11 @@ def test_an_hour_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(most_asked, "GENERATION_S", 0.0)
     counted = MostAsked(tmp_path / "tops-0.json", deque(), users=False)
     counted.observed(ClientSession(), observe("orders"))
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     for _ in range(GENERATIONS - 1):
-        asyncio.run(counted.look())
+        asyncio.run(counted.count())
         assert counted.highest()["tables"]["calls"]
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     assert not counted.highest()["tables"]["calls"]
 
 
@@ -107,7 +107,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     hits: deque[Sampled] = deque()
     counted = MostAsked(tmp_path / "tops-0.json", hits, users=False)
     hits.extend(((targets.table(b"hive", b"d", b"t%d" % number),), None) for number in range(10 * COUNTERS))
-    asyncio.run(counted.look())
+    asyncio.run(counted.count())
     assert all(len(one.counts) <= COUNTERS for one in counted._tables._generations[-1].values())
 
 
@@ -117,6 +117,6 @@ def test_workers_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for file in files[:2]:
         counted = MostAsked(file, deque(), users=False)
         counted.observed(ClientSession(), observe("orders"))
-        asyncio.run(counted.look())
+        asyncio.run(counted.count())
     assert json.loads(files[0].read_text())["tables"]["calls"] == {"hive.sales.orders": 1}
     assert added_up(files)["tables"]["calls"] == [{"name": "hive.sales.orders", "number": 2}]

@@ -82,7 +82,7 @@ def test_which_writes_have_left_by_the_page(page: StatePage, tmp_path: Path) -> 
     page[Slot.GIVEN_UNTIL_NS] = 0
     for request in (WRITE, NOTED):
         link.ask(request, lambda: None)
-    link.look()
+    link.check()
     link.data_received(ANSWER.pack(1))
     assert [link.alone(number) for number in (6, WRITE.number, WRITE.number)] == [False, True, False]
 

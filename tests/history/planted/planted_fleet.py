@@ -242,8 +242,8 @@ def cold_restart() -> None:
 
     recovered = FenceStore._recovered
 
-    def forgetful(path: Any, page: Any, hold_ns: int, *, lost: bool) -> FenceStore:
-        store = recovered(path, page, hold_ns, lost=lost)
+    def forgetful(path: Any, page: Any, request_timeout_ns: int, *, lost: bool) -> FenceStore:
+        store = recovered(path, page, request_timeout_ns, lost=lost)
         with store._change() as txn:
             for key in [key for key, fence in fences_in(txn) if fence.state != FINITE]:
                 txn.delete(key)

@@ -109,7 +109,7 @@ def hung_worker_left() -> None:
     """Nobody looks whether a child hangs."""
     from hms_cache_proxy.processes.watchdog import Watchdog
 
-    swap(Watchdog, "look", lambda self, now_s: None)
+    swap(Watchdog, "check", lambda self, now_s: None)
 
 
 @bug

@@ -28,7 +28,7 @@ class _Said:
     left_out: int = 0
 
 
-class SparingLog:
+class RateLimitedLog:
     """Logs a warning of each topic once in a while."""
 
     __slots__ = ("_clock_ns", "_interval_ns", "_said", "_same_ns")
@@ -47,7 +47,7 @@ class SparingLog:
         self._clock_ns = clock_ns
         self._said: dict[tuple[str, str], _Said] = {}
 
-    def say(self, event: str, topic: str, **details: object) -> None:
+    def warn(self, event: str, topic: str, **details: object) -> None:
         """Log a warning, with the number of warnings of this event and topic that were left out since the last one; or
         leave it out."""
         now_ns, reason = self._clock_ns(), details.get("reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from hms_cache_proxy.sparing import TOPICS, SparingLog
+from hms_cache_proxy.rate_limited_log import TOPICS, RateLimitedLog
 
 S = 1_000_000_000
 
@@ -14,11 +14,11 @@ class Bench:
 
     def __init__(self, **settings: float) -> None:
         self.now_ns = 0
-        self.log = SparingLog(clock_ns=lambda: self.now_ns, **settings)
+        self.log = RateLimitedLog(clock_ns=lambda: self.now_ns, **settings)
 
     def say(self, at_ns: int, topic: str, reason: str = "why") -> None:
         self.now_ns = at_ns
-        self.log.say("away", topic, address=topic, reason=reason)
+        self.log.warn("away", topic, address=topic, reason=reason)
 
 
 def test_what_repeats_is_left_out_for_a_while() -> None:
