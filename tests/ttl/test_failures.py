@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.consistency.guards import WriteEnding
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
+from hms_cache_proxy.methods.decision import NOTHING, Ask, ClientCall, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.methods.ttl.pending import HoldBarrier
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -88,7 +88,9 @@ def test_a_reply_is_passed_on_though_the_cache_cannot_be_read_for_it(bench: Benc
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
 def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: str, outcome: str) -> None:
     header, message = call("get_all_tables", db_name=b"d")
-    forward = bench.dispatcher.decide(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
+    forward = bench.dispatcher.decide(
+        ClientCall.of(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
+    )
     assert isinstance(forward, Forward)
     assert (forward.label, forward.outcome, forward.reason) == ("other", outcome, "unknown_method")
 
@@ -97,7 +99,7 @@ def drops(bench: Bench) -> Iterator[Forward]:
     """Writes without end."""
     while True:
         header, message = call("drop_table", dbname=b"d", name=b"t", deleteData=True)
-        forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+        forward = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, monotonic_ns()))
         assert isinstance(forward, Forward)
         yield forward
 
