@@ -20,9 +20,11 @@ from statistics import median
 from benchmarks import contents, kept
 from benchmarks.measure import Load, Result, build_load_generator, measure, middle
 from benchmarks.servers import server_of, stage
+from hms_cache_proxy.methods.hot import Told
+from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.log_file import LogFile
-from tests.methods.warm import Bench, opened, request
+from tests.methods.warm import Bench, Listening, opened, request
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 
@@ -60,9 +62,9 @@ def flush(log: AccessLog, calls: int = CALLS) -> tuple[float, float]:
 
 
 @contextmanager
-def warm(directory: Path) -> Iterator[Bench]:
+def warm(directory: Path, *told: Told) -> Iterator[Bench]:
     directory.mkdir()
-    with opened(directory, max_unconfirmed_ms=3_600_000) as bench:
+    with opened(directory, Listening(told=told), max_unconfirmed_ms=3_600_000) as bench:
         bench.decide()
         gc.collect()
         gc.freeze()  # as a worker does
@@ -74,10 +76,8 @@ def in_process(directory: Path) -> list[list[object]]:
     off: list[float] = []
     on: list[float] = []
     lines: list[tuple[float, float]] = []
-    with warm(directory / "off") as without, warm(directory / "on") as with_log:
-        file = LogFile(directory / "access.jsonl", max_bytes=1 << 30, files=1)
-        log = AccessLog(file, 1.0, with_log.metrics)
-        with_log.dispatcher.tell_hits(log.hit)
+    log = AccessLog(LogFile(directory / "access.jsonl", max_bytes=1 << 30, files=1), 1.0, WorkerMetrics())
+    with warm(directory / "off") as without, warm(directory / "on", log.hit) as with_log:
         for _ in range(ROUNDS):
             off.append(answers(without))
             on.append(answers(with_log))

@@ -119,8 +119,8 @@ FAULTS: Final = (
     ),
     Fault(
         "methods/dispatch.py",
-        "reason = gate.held_back(depends, session.floors)",
-        "reason = gate.held_back(depends, None)",
+        "reason = self._gate.held_back(depends, request.session.floors)",
+        "reason = self._gate.held_back(depends, None)",
         "a read may show an older state than an earlier relayed reply of the same connection",
         ("tests/methods/test_dispatch.py", "tests/consistency", "tests/methods"),
     ),

@@ -88,6 +88,7 @@ class Rules:
     max_staleness_ns: int = 0
     max_stale_ns: int = 0  # serve_stale
     leased: bool = False  # there are other proxies
+    authorization: Authorization = "none"
 
 
 class Fences(Protocol):
@@ -123,7 +124,7 @@ class Gate:
         self.eventual = rules.mode == "eventual"
         self._strict = rules.mode == "strict"
         self.leased = rules.leased and rules.mode in ("session", "bounded")
-        self.authorization: Authorization = "none"
+        self.authorization = rules.authorization
         self._words = page.words
         bounded = rules.mode == "bounded"
         self._limit_ns = min(rules.max_staleness_ns, rules.max_unconfirmed_ns) if bounded else rules.max_unconfirmed_ns

@@ -1,6 +1,6 @@
 """`bridge.capabilities`: adds the names of capabilities to requests of clients that name none.
 
-Job: be a Decider in front of another. If a request could name what its client can do, and does not, it gets the
+Job: be a dispatcher in front of another. If a request could name what its client can do, and does not, it gets the
 capabilities that the settings give its user, before it is decided. So the answer, from the cache or from the metastore,
 is the one that a client with these capabilities gets. Not all calls that create a table can name capabilities, and they
 need more than that (creations.py). Requests that name capabilities are sent as they are, byte for byte.
@@ -13,17 +13,16 @@ import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.upstream.replay import user_named
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType
+from hms_cache_proxy.wire.message import MessageType
 from hms_cache_proxy.wire.spans import fields_of
 
 from .creations import CREATE, Creation, created, field_of, with_request
-from .decision import ClientSession, Decider, Decision, Forward, Wait, Work
+from .decision import ClientCall, ClientSession, Decision, Dispatcher, Forward, Wait, Work
 from .reply_contents import whole_header
 
 IDENTIFIER: Final = b"hms-cache-proxy"
@@ -53,11 +52,11 @@ class _Rule:
     capabilities: tuple[bytes, ...]
 
 
-class CapableDecider:
+class CapableDispatcher:
     """Decides as `inner` does, about requests that name capabilities. `rules`: globs of user names and their
     capabilities; the first that matches applies. `relocates`: see creations.py."""
 
-    def __init__(self, inner: Decider, rules: Mapping[str, Sequence[str]], *, relocates: bool) -> None:
+    def __init__(self, inner: Dispatcher, rules: Mapping[str, Sequence[str]], *, relocates: bool) -> None:
         self._inner = inner
         self._relocates = relocates
         self._hot = inner.hot
@@ -76,30 +75,21 @@ class CapableDecider:
         """A Wait for such a request."""
         return None if self._given(session.identity) else self._inner.hot_wait(session, data, now_ns)
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
+    def decide(self, call: ClientCall) -> Decision:
         """What `inner` decides. A request that is too large to look at is not changed."""
-        decide = partial(self._inner.decide, session, header, now_ns=now_ns, complete=complete, patient=patient)
-        words = self._given(session.identity) if complete and header.type is MessageType.CALL else ()
+        decide, session, header, message = self._inner.decide, call.session, call.header, call.message
+        words = self._given(session.identity) if call.complete and header.type is MessageType.CALL else ()
         if not words:
-            return decide(message=message)
+            return decide(call)
         try:
             request = with_request(header, message)
             named = with_capabilities(message if request is None else request, words)
             if named is not None and (request is not None or header.name == CREATE):
                 creation = Creation(header, message, named)
-                return created(session, decide(message=message), creation, relocates=self._relocates)
+                return created(session, decide(call), creation, relocates=self._relocates)
         except WireError:
             named = None  # malformed: the metastore refuses it
-        return decide(message=message) if named is None else _sent_as(decide(message=named), named)
+        return decide(call) if named is None else _sent_as(decide(call.saying(named)), named)
 
     def _given(self, identity: bytes | None) -> tuple[bytes, ...]:
         """The capabilities of the user that set_ugi has named; '' without one."""

@@ -1,9 +1,10 @@
 """What a dispatcher decides about one request, and what the server reports back.
 
-Job: define the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work`
-and `Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`,
-which all dispatchers implement.
-Must not know: sockets, the loop, the cache. Order of calls for one request: the server calls the decider's `hot` or
+Job: define the types that methods/ and server/ share: `ClientSession` (a client connection), `ClientCall` (one request
+of it), `Serve`, `Wait`, `Work` and `Forward` (what to do with a request), `Pending` (is told what happens to a Forward)
+and the protocol `Dispatcher`. Some dispatchers wrap another: they change or refuse some calls, and pass the others on
+to it.
+Must not know: sockets, the loop, the cache. Order of calls for one request: the server calls the dispatcher's `hot` or
 `decide`. After a Forward, it calls these methods of `pending`: `leaving`, after which it waits until other proxies know
 what this returned; `sending` before the first byte leaves (again if the request is sent again, and before each question
 that is asked instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on;
@@ -15,13 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.security.mechanism import OF_HTTP, Admitted
+from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
+
+from .method_plan import EVERYTHING, Plan, Understood, plan
 
 
 @dataclass(slots=True)
@@ -43,6 +48,73 @@ class ClientSession:
         """How the user has been proved: sasl, jwt, header; empty: in no way."""
         how = "" if self.login is None else self.login.how
         return how if how in ("", *OF_HTTP) else "sasl"
+
+
+class ClientCall(NamedTuple):
+    """One request, as it passes through the dispatchers. (It is a tuple because one is made for almost every request.)
+
+    `plan`: its method's; None: the method is not in the table. `complete` False: it is too large to read, and `message`
+    is only its beginning. `patient`: the decision may be Wait. `understood`: what a large request says, once it has
+    been read in slices (large_requests.py); None: it is read from the message where it is needed.
+    """
+
+    session: ClientSession
+    header: Header
+    message: bytes
+    plan: Plan | None
+    arrived_ns: int
+    complete: bool = True
+    patient: bool = False
+    understood: Understood | None = None
+
+    @classmethod
+    def of(
+        cls,
+        session: ClientSession,
+        header: Header,
+        message: bytes,
+        arrived_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> ClientCall:
+        """A request that has just arrived, or is decided again."""
+        return cls(session, header, message, plan(header.name), arrived_ns, complete, patient)
+
+    def saying(self, message: bytes) -> ClientCall:
+        """The same call with other arguments; its header has the same length."""
+        return self._replace(message=message, understood=None)
+
+    def named(self) -> tuple[bytes, ...]:
+        """The targets of the request: what a write touches, what a read depends on."""
+        if self.plan is None:
+            return EVERYTHING
+        if self.understood is not None:
+            return self.understood.targets
+        return self.plan.named(self.message, self.header.body, complete=self.complete)
+
+    def silent(self, *, in_4: bool) -> tuple[bytes, ...]:
+        """The partitions that a write changes without an event, before Hive 4 or in Hive 4."""
+        assert self.plan is not None, "only the table says so"
+        if self.understood is not None:
+            return self.understood.silent_in_4 if in_4 else self.understood.silent
+        return self.plan.silent(self.message, self.header.body, complete=self.complete, in_4=in_4)
+
+    def read(self) -> tuple[tuple[bytes, ...], spec.Struct | None]:
+        """What a read depends on, and its arguments, decoded once; None if they cannot be decoded."""
+        assert self.plan is not None, "only the table says what a read is"
+        if self.understood is not None:
+            return self.understood.targets, self.understood.args
+        return self.plan.read(self.message, self.header.body)
+
+    def arguments(self) -> Any:
+        """The arguments. WireError if they cannot be decoded."""
+        assert self.plan is not None, "of a known method"
+        if self.understood is None:
+            return self.plan.arguments(self.message, self.header.body)
+        if self.understood.args is None:
+            raise WireError("arguments that cannot be decoded, or are too many")
+        return self.understood.args
 
 
 @dataclass(slots=True)
@@ -119,9 +191,9 @@ class Forward:
 class Wait:
     """Not yet: the cache can answer after the follower's next step, or after another read's reply. All times are in ns.
 
-    Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
-    without patience. With `look_after_ns`, only a look that began after this moment helps: `seen` does not count, and
-    `Decider.looked_ns` must be above it. `told`: the follower tells the worker when its step has ended.
+    Ask again with the same arrival time when `Dispatcher.moved` differs from `seen`, at the latest at `until_ns`, and
+    then without patience. With `look_after_ns`, only a look that began after this moment helps: `seen` does not count,
+    and `Dispatcher.looked_ns` must be above it. `told`: the follower tells the worker when its step has ended.
     """
 
     seen: int
@@ -142,7 +214,7 @@ Decision = Serve | Forward | Wait | Work
 """What to do with a request."""
 
 
-class Decider(Protocol):
+class Dispatcher(Protocol):
     """Decides what each request means. One per worker."""
 
     def moved(self) -> int:
@@ -157,22 +229,12 @@ class Decider(Protocol):
     def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
         """A Wait if `data` is exactly one request that `hot` would answer after a step of the follower; else None."""
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
-        """What to do with a request that arrived at now_ns. `complete` False: it is too large to read, and `message` is
-        only its beginning. `patient`: may return Wait."""
+    def decide(self, call: ClientCall) -> Decision:
+        """What to do with a request."""
 
 
-class BaseDecider:
-    """Base class of Deciders that have no hot path and let no request wait."""
+class BaseDispatcher:
+    """Base class of dispatchers that have no hot path and let no request wait."""
 
     def moved(self) -> int:
         return 0

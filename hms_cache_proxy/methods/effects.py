@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache import targets as target
@@ -28,10 +28,8 @@ from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
-from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header
 
-from .decision import ClientSession, Forward, Pending
+from .decision import ClientCall, ClientSession, Forward, Pending
 from .expression_routes import ROUTES, ExpressionRoutes
 from .flights import Flight, Flights
 from .patience import Patience
@@ -41,6 +39,16 @@ SHARED_READ = 1  # LockType
 LEFT = (WriteEnding.FINISHED, WriteEnding.UNLOGGED)
 HELD_WRITE_BYTES = 1 << 20
 """Replies to writes, locks and session calls are held back up to this size, to see how the calls ended."""
+
+
+class Peers(Protocol):
+    """The other proxies, as one worker tells them of its calls."""
+
+    def tell(self, request: PeerRequest) -> None:
+        """Tell them what has no answer."""
+
+    def alone(self, number: int) -> bool:
+        """Has the write with this fence left without a word of the peers' process?"""
 
 
 @dataclass(slots=True)
@@ -63,14 +71,8 @@ class EffectsContext:
     memory: Budget | None = None
     """For floors."""
 
-    fleet: bool = False
-    """There are other proxies, which are told of writes."""
-
-    tell: Callable[[PeerRequest], None] = lambda request: None
-    """Tells them what has no answer."""
-
-    alone: Callable[[int], bool] = lambda number: False
-    """Has the write with this fence left without a word of the peers' process?"""
+    peers: Peers | None = None
+    """Other proxies, which are told of writes; None: there are none."""
 
     def fence_now(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
         """Give no client a hit on these until the cache has everything that was true of them before now."""
@@ -83,7 +85,7 @@ class EffectsContext:
     def granted(self, session: ClientSession, targets: tuple[bytes, ...]) -> None:
         """A lock has been granted: no client, at no proxy, may see less than what is true now."""
         self.fence_now(targets)
-        if self.fleet:
+        if self.peers is not None:
             session.passing = self.noted(Note(NoteKind.OWED, targets))
 
     def noted(self, note: Note) -> PeerRequest:
@@ -125,7 +127,7 @@ class FenceBarrier:
     """Fences, as the Barrier of consistency/guards.py."""
 
     fences: FenceStore
-    request_time_ns: int
+    request_timeout_ns: int
     """The longest time that a metastore may work on a request."""
 
     pid: int = field(default_factory=os.getpid)
@@ -138,7 +140,7 @@ class FenceBarrier:
             unlogged, missed = ending is WriteEnding.UNLOGGED, ending is WriteEnding.MISSED
             self.fences.finish(mark, unlogged=unlogged, missed=missed)
         elif ending is WriteEnding.UNKNOWN:
-            self.fences.unknown(mark, time.monotonic_ns() + self.request_time_ns)
+            self.fences.unknown(mark, time.monotonic_ns() + self.request_timeout_ns)
         else:
             self.fences.cancel(mark)
 
@@ -217,7 +219,7 @@ class FencedWrite(Pending):
     """The number of the fence that peers were asked about; 0: it was not recorded."""
 
     def leaving(self) -> PeerRequest | None:
-        if not self.shared.fleet:
+        if self.shared.peers is None:
             return None
         self.sending()
         assert self.guard is not None
@@ -236,9 +238,10 @@ class FencedWrite(Pending):
         else:
             if self.logs and outcome is Said.SUCCESS:
                 self._expect()
-            self._end(WriteEnding.UNLOGGED if self.shared.fleet and not self.logs else WriteEnding.FINISHED)
+            fleet = self.shared.peers is not None
+            self._end(WriteEnding.UNLOGGED if fleet and not self.logs else WriteEnding.FINISHED)
             self.shared.wake()
-            if self.shared.fleet and not self.shared.page[Slot.PEERS_SETTLED]:
+            if fleet and not self.shared.page[Slot.PEERS_SETTLED]:
                 session.passing = PeerRequest(PeerAsk.PASS)
 
     def failed(self, sent: bool) -> None:
@@ -254,17 +257,18 @@ class FencedWrite(Pending):
     def _end(self, ending: WriteEnding) -> None:
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
-        if self.shared.fleet and guard.mark is not None and ending in LEFT and self._may_be_untold(guard.mark):
+        peers, mark = self.shared.peers, guard.mark
+        if peers is not None and mark is not None and ending in LEFT and self._may_be_untold(peers, mark):
             ending = WriteEnding.MISSED
         self.shared.guards.end(guard, ending)
-        if self.shared.fleet and guard.mark is not None and ending is not WriteEnding.UNKNOWN:
+        if peers is not None and mark is not None and ending is not WriteEnding.UNKNOWN:
             kind = PeerAsk.CANCELLED if ending is WriteEnding.CANCELLED else PeerAsk.OVER
-            self.shared.tell(PeerRequest(kind, guard.mark))
+            peers.tell(PeerRequest(kind, mark))
 
-    def _may_be_untold(self, mark: int) -> bool:
+    def _may_be_untold(self, peers: Peers, mark: int) -> bool:
         """Are peers perhaps not told of the fence with this number? They were not asked about it, as it was recorded
         after the question, or again in a new file; or nobody has answered."""
-        return mark != self.asked or self.shared.alone(mark)
+        return mark != self.asked or peers.alone(mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +289,16 @@ class Lock(Pending):
         elif lock_id is not None:
             with suppress(CacheError):  # a lock that is not remembered counts as a lock on everything
                 self.shared.fences.remember_lock(lock_id, self.targets)
-            if self.shared.fleet:
-                self.shared.tell(PeerRequest(PeerAsk.LOCKED, lock_id, self.targets))
+            if self.shared.peers is not None:
+                self.shared.peers.tell(PeerRequest(PeerAsk.LOCKED, lock_id, self.targets))
 
 
-def only_reads(arguments: Callable[[bytes, int], Any], message: bytes, offset: int) -> bool:
-    """Does `lock` ask only for SHARED_READ, as Hive's readers do? `arguments` decodes the request."""
+def only_reads(call: ClientCall) -> bool:
+    """Does `lock` ask only for SHARED_READ, as Hive's readers do?"""
+    if not call.complete:
+        return False
     try:
-        args = arguments(message, offset)
+        args = call.arguments()
     except WireError:
         return False
     components = None if args.rqst is None else args.rqst.component
@@ -313,10 +319,10 @@ class CheckLock(Pending):
         self.shared.granted(session, (target.ALL,) if known is None else known)
 
 
-def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
+def lock_id_of(call: ClientCall) -> int | None:
     """The lock that `check_lock` or `unlock` names; None if that is unknown."""
     try:
-        row, _ = spec.decode(args, message, offset)
+        row = call.arguments()
     except WireError:
         return None
     return None if row.rqst is None else row.rqst.lockid
@@ -349,17 +355,18 @@ class SessionCall(Pending):
             session.relay_for_good = True
 
 
-def session_call(session: ClientSession, label: str, header: Header, message: bytes) -> Forward:
+def session_call(call: ClientCall) -> Forward:
     """How a session call is forwarded. set_ugi only names the user, so it can be answered before a metastore receives
     it: a client whose reads are hits can then connect during an outage."""
+    label = call.header.name.decode()
     identity: bytes | None = None
     offline: bytes | None = None
     if label == "setMetaConf":
-        session.relay_for_good = True
+        call.session.relay_for_good = True
     else:
-        identity = message[header.body :]
+        identity = call.message[call.header.body :]
         with suppress(WireError):  # the metastore refuses what is not a set_ugi
-            offline = agreement(label, header, message)
+            offline = agreement(label, call.header, call.message)
     pending = SessionCall(identity)
     return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, offline=offline, pending=pending)
 
@@ -378,6 +385,6 @@ class EventIds(Pending):
         highest = None if reply is None else event_id_of(self.method, reply)
         if highest is None or highest > self.shared.page[Slot.CURSOR]:
             self.shared.fence_now()
-        if self.shared.fleet and highest != 0:
+        if self.shared.peers is not None and highest != 0:
             unread = Note(NoteKind.OWED, (target.ALL,))
             session.passing = self.shared.noted(unread if highest is None else Note(NoteKind.EVENT, event=highest))

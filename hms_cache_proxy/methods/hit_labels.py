@@ -25,7 +25,7 @@ class HitLabels:
 
     def of(self, call: ReadCall, reason: str) -> HitLabel:
         """The label of the hits of a read's method that have this reason."""
-        name = call.header.name
+        name = call.request.header.name
         label = self._known.get((name, reason))
         if label is None:
             head, method = message_header(name, MessageType.REPLY, 0)[:-SEQID], call.plan.method.name

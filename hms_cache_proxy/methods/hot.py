@@ -27,8 +27,7 @@ Owner: one per worker, on its loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from mmap import mmap
 from struct import Struct
 from time import monotonic_ns
@@ -69,9 +68,21 @@ Told = Callable[[int, int, bytes, ClientSession, bytes, HitLabel], None]
 the label."""
 
 
-def _tell_both(first: Told, second: Told, /, *answer: Any) -> None:
-    first(*answer)
-    second(*answer)
+def new_samples() -> deque[Sampled]:
+    """None yet. Whoever reads them takes them away."""
+    return deque(maxlen=MOST_SAMPLES)
+
+
+def _all(told: Sequence[Told]) -> Told | None:
+    """What tells all of them."""
+    if len(told) < 2:
+        return told[0] if told else None
+
+    def tell(*answer: Any) -> None:
+        for one in told:
+            one(*answer)
+
+    return tell
 
 
 class HotPath:
@@ -90,16 +101,25 @@ class HotPath:
         "_raw",
         "_reader",
         "_replies",
+        "_samples",
         "_seen_seq",
         "_state",
         "_tell",
         "_unchanging",
         "_until_ns",
         "_valid",
-        "samples",
     )
 
-    def __init__(self, page: StatePage, reader: CacheReader, replies: ReplyCache, gate: Gate) -> None:
+    def __init__(
+        self,
+        page: StatePage,
+        reader: CacheReader,
+        replies: ReplyCache,
+        gate: Gate,
+        told: Sequence[Told],
+        samples: deque[Sampled],
+    ) -> None:
+        """`told`: each answer is reported to these. `samples`: for samples of the answers, the newest last."""
         raw = page.words.obj
         assert isinstance(raw, mmap)
         self._raw = raw
@@ -107,14 +127,9 @@ class HotPath:
         self._replies = replies
         self._lookup = replies.lookup
         self._gate = gate
-        self._tell: Told | None = None
-        self.samples: deque[Sampled] = deque(maxlen=MOST_SAMPLES)
+        self._tell = _all(told)
+        self._samples = samples
         self.forget()
-
-    def tell(self, told: Told) -> None:
-        """Report every answer to `told`, too, from now on."""
-        before = self._tell
-        self._tell = told if before is None else partial(_tell_both, before, told)
 
     def forget(self) -> None:
         """Check everything again that was approved: the rules have changed."""
@@ -178,7 +193,7 @@ class HotPath:
         else:
             counts.observe(took_ns * 1e-9)
         if not now_ns & _NOT_SAMPLED:
-            self.samples.append((entry.depends, session.identity))
+            self._samples.append((entry.depends, session.identity))
         if self._tell is not None:
             self._tell(now_ns, took_ns, reply, session, data, label)
         return reply

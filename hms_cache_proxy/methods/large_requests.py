@@ -2,9 +2,9 @@
 them.
 
 Job: `decided` wraps a dispatcher's `decide`. It reads what the decision needs of the arguments, a slice of SLICE_NS in
-each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache. The
-bounds are those of method_plan.py: a write beyond them touches everything, and a read beyond them goes to the
-metastore. Owner: the worker's loop.
+each turn, and adds this to the call, so that no dispatcher that the call comes to reads them again. Must not know:
+dispatchers, the cache. The bounds are those of method_plan.py: a write beyond them touches everything, and a read
+beyond them goes to the metastore. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from collections.abc import Callable, Generator
 from time import perf_counter_ns
 from typing import Final, TypeVar
 
-from hms_cache_proxy.wire.message import Header
-
-from .decision import Decision, Work
-from .method_plan import plan
+from .decision import ClientCall, Decision, Work
 
 _Found = TypeVar("_Found")
 
@@ -25,19 +22,15 @@ WHOLE_BYTES: Final = 4 << 10
 SLICE_NS: Final = 1_000_000
 
 
-def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, complete: bool) -> Decision:
-    """What `decide` returns for a request; for a large one that is `complete`, after its arguments have been read."""
-    found = plan(header.name) if complete and len(message) > WHOLE_BYTES else None
-    if found is None or found.has_understood(message):
-        return decide()
-    understanding = found.understand(message, header.body)
+def decided(decide: Callable[[ClientCall], Decision], call: ClientCall) -> Decision:
+    """What `decide` returns for a call; for a large one, after its arguments have been read."""
+    if len(call.message) <= WHOLE_BYTES or not call.complete or call.plan is None or call.understood is not None:
+        return decide(call)
+    understanding = call.plan.understand(call.message, call.header.body)
 
     def step() -> Decision | None:
         understood = run_slice(understanding)
-        if understood is None:
-            return None
-        with found.having(understood):
-            return decide()
+        return None if understood is None else decide(call._replace(understood=understood))
 
     return step() or Work(step)
 

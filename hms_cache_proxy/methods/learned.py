@@ -12,7 +12,7 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -29,7 +29,7 @@ from hms_cache_proxy.wire.message import MessageType
 from hms_cache_proxy.wire.spec import Struct
 
 from .decision import Decision, Forward, Pending, Serve, Wait, Work
-from .dispatch import Dispatcher, SharedState
+from .dispatch import CacheDispatcher, SharedState, WorkerLinks
 from .effects import RelayedRead
 from .learnable import databases
 from .method_plan import EVERYTHING
@@ -45,13 +45,12 @@ HEADER_BYTES: Final = 1 << 10
 """More than the header of a reply takes."""
 
 
-class LearnedDispatcher(Dispatcher):
-    """A Dispatcher that answers nothing to a user without a verdict."""
+class LearnedDispatcher(CacheDispatcher):
+    """A dispatcher that answers nothing to a user without a verdict."""
 
-    def __init__(self, config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
+    def __init__(self, config: Config, state: SharedState, metrics: WorkerMetrics, links: WorkerLinks) -> None:
         self._verdicts = Verdicts(config.authorization_ttl_s, metrics)
-        super().__init__(config, state, metrics, wake)
-        self.authorize("learned")
+        super().__init__(config, state, metrics, links)
 
     def forget(self) -> None:
         self._verdicts.clear()
@@ -91,14 +90,14 @@ class LearnedDispatcher(Dispatcher):
         self, call: ReadCall, args: Struct | None, depends: tuple[bytes, ...], reason: Reason | None
     ) -> tuple[ReadCall, Decision | None]:
         """The call with its verdicts. If it has none, it is compared at once, unless the cache has no answer."""
-        if not call.complete:
+        if not call.request.complete:
             return call, None
-        found, user = call.plan, call.session.identity or b""
+        found, user = call.plan, call.request.session.identity or b""
         parts = bool(self._page[Slot.DIFFERS] & AnswerDifferences.PARTS)
         asked = question(found.method.name, user, call.key, depends, parts=parts)
         verdicts = self._verdicts.found(asked)
         call = call._replace(judged=Judged(asked, verdicts))
-        usable = (reason is None or reason in LOOKS) and call.header.type is MessageType.CALL
+        usable = (reason is None or reason in LOOKS) and call.request.header.type is MessageType.CALL
         if verdicts or found.reader is None or call.declined is not None or not usable:
             return call, None
         proof = self._proof()
@@ -124,7 +123,8 @@ class LearnedDispatcher(Dispatcher):
         assert call.judged is not None
         if stand(call.judged.verdicts):
             return super()._serve(call, body, depends, seq)
-        call = call._replace(patient=call.patient and isinstance(body, bytes))
+        if not isinstance(body, bytes):
+            call = call.impatient()
         if isinstance(body, Slices):
             return Work(partial(self._collect, call, body.pieces, bytearray(), depends, seq))
         return self._compare(call, body, depends, seq)
@@ -163,7 +163,7 @@ class LearnedDispatcher(Dispatcher):
         return CheckedRead(read, read.method, self._verdicts, call.judged.asked, snapshot.seq)
 
 
-def dispatcher(config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> Dispatcher:
+def dispatcher(config: Config, state: SharedState, metrics: WorkerMetrics, links: WorkerLinks) -> CacheDispatcher:
     """The one that the settings ask for."""
-    kind = LearnedDispatcher if config.authorization == "learned" else Dispatcher
-    return kind(config, state, metrics, wake)
+    kind = LearnedDispatcher if config.authorization == "learned" else CacheDispatcher
+    return kind(config, state, metrics, links)

@@ -1,7 +1,7 @@
 """Handles calls about users that a login has decided already: they are answered here or refused, and never sent to a
 metastore.
 
-Job: be a Decider in front of another. After a login, or with an HTTP request, the user is known. So set_ugi changes
+Job: be a dispatcher in front of another. After a login, or with an HTTP request, the user is known. So set_ugi changes
 nothing, and is answered as Hive answers it over SASL and HTTP: with the given groups and the given name. The same
 applies to every client if the proxy itself logs in to the metastores. If a client that has logged in with SASL asks for
 delegation tokens, it gets tokens of the proxy (token_calls.py). If another client does, and the proxy logs in to the
@@ -25,7 +25,7 @@ from hms_cache_proxy.security.tokens import parse_identifier, parse_token
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
 
-from .decision import ClientSession, Decider, Decision, Serve
+from .decision import ClientCall, Decision, Dispatcher, Serve
 from .refusal import refusal
 from .token_calls import BLOCKED, BY_KERBEROS, CANCEL, LOGIN, TOKENS, TokenCalls
 
@@ -42,13 +42,13 @@ _NOT_ITS_OWN: Final = (
 _BLOCKED_BY: Final = "it would show or change the keys and tokens of all users (security.block = token_store)"
 
 
-class LoginDecider:
+class LoginDispatcher:
     """Decides as `inner` does about all other calls. `upstream`: the proxy logs in to the metastores. `block`: the
     setting; `tokens`: the proxy's own. `passed`: clients log in at the metastores, through the proxy."""
 
     def __init__(
         self,
-        inner: Decider,
+        inner: Dispatcher,
         *,
         upstream: bool,
         block: Collection[str],
@@ -66,33 +66,26 @@ class LoginDecider:
         self.moved = inner.moved
         self.looked_ns = inner.looked_ns
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
+    def decide(self, call: ClientCall) -> Decision:
         """A Serve for what is settled here."""
+        session, header = call.session, call.header
         if header.name == SET_UGI and (session.login is not None or self._upstream):
-            return self._set_ugi(session, header, message, complete=complete)
+            return self._set_ugi(call)
         if header.name in TOKENS and self._token_calls is not None:
             if session.login is not None and session.login.how in BY_KERBEROS:
-                return self._token_calls.answer(session, header, message, complete=complete)
+                return self._token_calls.answer(call)
         if header.name in TOKENS and self._upstream and not self._passed:
             return _refusal(header, _NOT_FOR_THIS_USER)
-        if header.name == CANCEL and self._only_own and not _is_own(session, header, message, complete=complete):
+        if header.name == CANCEL and self._only_own and not _is_own(call):
             return _refusal(header, _NOT_ITS_OWN)
         if header.name in self._token_store and (session.login is not None or self._upstream):
             return _refusal(header, _BLOCKED_BY)
-        return self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
+        return self._inner.decide(call)
 
-    def _set_ugi(self, session: ClientSession, header: Header, message: bytes, *, complete: bool) -> Serve:
+    def _set_ugi(self, call: ClientCall) -> Serve:
+        session, header, message = call.session, call.header, call.message
         refuse = partial(_exception, header, ApplicationError.PROTOCOL_ERROR)
-        if not complete:
+        if not call.complete:
             return refuse("set_ugi is too long")
         try:
             args, _ = spec.decode(spec.args("set_ugi"), message, header.body)
@@ -105,14 +98,16 @@ class LoginDecider:
         return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, "set_ugi", "relay", LOGIN)
 
 
-def _is_own(session: ClientSession, header: Header, message: bytes, *, complete: bool) -> bool:
+def _is_own(call: ClientCall) -> bool:
     """Does this cancel a token of the user who has logged in?"""
+    login = call.session.login
     try:
-        args, _ = spec.decode(spec.args("cancel_delegation_token"), message if complete else b"", header.body)
+        message = call.message if call.complete else b""
+        args, _ = spec.decode(spec.args("cancel_delegation_token"), message, call.header.body)
         owner = parse_identifier(parse_token((args.token_str_form or b"").decode()).identifier).owner
     except (UnicodeDecodeError, WireError):
         return False
-    return session.login is not None and bool(owner) and owner == session.login.user
+    return login is not None and bool(owner) and owner == login.user
 
 
 def _refusal(header: Header, why: str) -> Serve:

@@ -8,8 +8,8 @@ Owner: any process; one Plan per method, made on first use.
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,9 +34,8 @@ are still too many, everything."""
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a large request says."""
+    """What a large request says: the results of the Plan's `targets`, `silent` and `arguments`."""
 
-    message: bytes
     targets: tuple[bytes, ...]
     silent: tuple[bytes, ...]
     silent_in_4: tuple[bytes, ...]
@@ -46,7 +45,7 @@ class Understood:
 class Plan:
     """What to do with calls of one method."""
 
-    __slots__ = ("_cls", "_understood", "args", "bearer", "method", "reader")
+    __slots__ = ("_cls", "args", "bearer", "method", "reader")
 
     def __init__(self, method: Method) -> None:
         self.method = method
@@ -56,7 +55,6 @@ class Plan:
         rules = (*method.rules, *method.silent_before_4, *method.silent_in_4)
         paths = dict.fromkeys(path for rule in rules for path in rule.paths())
         self._cls = projections.projection(method.name, tuple(paths))
-        self._understood: Understood | None = None
 
     def named(self, message: bytes, offset: int, *, complete: bool) -> tuple[bytes, ...]:
         """The targets of a request. `complete` False: only its beginning is there."""
@@ -67,9 +65,6 @@ class Plan:
         """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
         if not self.method.rules:
             return ()
-        understood = self._understood_of(message)
-        if understood is not None:
-            return understood.targets
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
@@ -78,9 +73,6 @@ class Plan:
 
     def read(self, message: bytes, offset: int) -> tuple[tuple[bytes, ...], spec.Struct | None]:
         """What a read depends on, and its arguments, decoded once; None if they cannot be decoded."""
-        understood = self._understood_of(message)
-        if understood is not None:
-            return understood.targets, understood.args
         try:
             args = spec.decode(self.args, message, offset)[0]
         except WireError:
@@ -95,9 +87,6 @@ class Plan:
             return ()
         if not complete:
             return target.partitions_of(self.targets_of_beginning(message, offset))
-        understood = self._understood_of(message)
-        if understood is not None:
-            return understood.silent_in_4 if in_4 else understood.silent
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
@@ -106,15 +95,10 @@ class Plan:
 
     def arguments(self, message: bytes, offset: int) -> Any:
         """The arguments that begin at offset. WireError if they cannot be decoded."""
-        understood = self._understood_of(message)
-        if understood is None:
-            return spec.decode(self.args, message, offset)[0]
-        if understood.args is None:
-            raise WireError("arguments that cannot be decoded, or are too many")
-        return understood.args
+        return spec.decode(self.args, message, offset)[0]
 
     def understand(self, message: bytes, offset: int) -> Generator[None, None, Understood]:
-        """The results of `targets`, `silent` and `arguments`, found in short steps."""
+        """What a large request says, found in short steps."""
         named: tuple[bytes, ...] = EVERYTHING
         silent: tuple[bytes, ...] = EVERYTHING
         silent_in_4: tuple[bytes, ...] = EVERYTHING
@@ -130,7 +114,7 @@ class Plan:
             silent_in_4 = yield from self._named_stepwise(row, self.method.silent_in_4)
         except WireError:
             pass  # such arguments name everything, and the metastore says what is wrong with them
-        return Understood(message, named if self.method.rules else (), silent, silent_in_4, args)
+        return Understood(named if self.method.rules else (), silent, silent_in_4, args)
 
     @staticmethod
     def _named_stepwise(row: spec.Struct, rules: Sequence[shapes.Rule]) -> Generator[None, None, tuple[bytes, ...]]:
@@ -146,23 +130,6 @@ class Plan:
                     return EVERYTHING
                 yield
         return tuple(found)
-
-    @contextmanager
-    def having(self, understood: Understood) -> Iterator[None]:
-        """Within this context the message is not read again. For the decision that follows at once."""
-        self._understood = understood
-        try:
-            yield
-        finally:
-            self._understood = None
-
-    def has_understood(self, message: bytes) -> bool:
-        """Is this within `having` for this message?"""
-        return self._understood_of(message) is not None
-
-    def _understood_of(self, message: bytes) -> Understood | None:
-        understood = self._understood
-        return understood if understood is not None and understood.message is message else None
 
     def targets_of_beginning(self, message: bytes, offset: int) -> tuple[bytes, ...]:
         """The targets of arguments of which only the beginning is there.

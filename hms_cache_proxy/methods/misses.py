@@ -55,7 +55,7 @@ class Misses:
         moved: Callable[[], int],
         config: Config,
     ) -> None:
-        """`moved`: Decider.moved."""
+        """`moved`: Dispatcher.moved."""
         self._context = context
         self._gate = gate
         self._labels = labels
@@ -131,14 +131,14 @@ class Misses:
         not shared."""
         if not self.shares or self._gate.must_look() is not None:
             return None
-        flights, session, now_ns = self._context.flights, call.session, time.monotonic_ns()
-        flight = flights.of(call.key, depends, versions, session.floors, call.arrived_ns)
+        flights, session, now_ns = self._context.flights, call.request.session, time.monotonic_ns()
+        flight = flights.of(call.key, depends, versions, session.floors, call.request.arrived_ns)
         if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
-            if not call.patient:
+            if not call.request.patient:
                 return None
             flight.awaited = True
-            return Wait(self._moved(), call.arrived_ns + LONGEST_NS)
-        if flight is None or call.arrived_ns > flight.landed_ns:
+            return Wait(self._moved(), call.request.arrived_ns + LONGEST_NS)
+        if flight is None or call.request.arrived_ns > flight.landed_ns:
             return flights.begin(call.key, depends, versions, now_ns)
         if flight.body is None:
             return None

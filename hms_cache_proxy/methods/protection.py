@@ -1,4 +1,4 @@
-"""`[protection]`: a Decider in front of another that refuses calls, or lets them wait.
+"""`[protection]`: a dispatcher in front of another that refuses calls, or lets them wait.
 
 Job: refuse what `read_only`, `refuse_writes` and `refuse_reads` forbid, before it is decided, so nothing of it is kept;
 hold relayed calls back while their user or address has too many. Must not know: how answers are found, sockets.
@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from time import monotonic_ns
 from typing import Final, NamedTuple
 
@@ -30,12 +29,11 @@ from hms_cache_proxy.config.protection import DatabaseGlobs, ProtectionSection
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header
 
 from . import effects, projections, shapes
-from .decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
+from .decision import Ask, ClientCall, ClientSession, Decision, Dispatcher, Forward, Pending, Serve, Wait, Work
 from .large_requests import decided
-from .method_plan import Plan, may_write, plan
+from .method_plan import may_write
 from .refusal import refusal
 from .table import OTHER_LABEL, MethodKind
 
@@ -151,25 +149,33 @@ class HeldPlace(Pending):
         return self.inner.answered(reply)
 
 
-class ProtectedDecider:
+class ProtectedDispatcher:
     """Decides as `inner` does about what it lets pass."""
 
-    def __init__(self, inner: Decider, settings: ProtectionSection, reads: frozenset[bytes], *, queue_ns: int) -> None:
-        """`reads`: methods that are not in the table and change nothing. `queue_ns`: how long a call waits."""
+    def __init__(
+        self,
+        inner: Dispatcher,
+        settings: ProtectionSection,
+        reads: frozenset[bytes],
+        *,
+        queue_ns: int,
+        forget: Callable[[], None] | None = None,
+    ) -> None:
+        """`reads`: methods that are not in the table and change nothing. `queue_ns`: how long a call waits. `forget` is
+        called when reads are refused that may have been answered, and kept, before."""
         self._inner = inner
         self._reads = reads
         self._queue_ns = queue_ns
         self._counts: Counter[object] = Counter()
         self._released = 0
-        self.forget: Callable[[], None] = lambda: None
-        """Called when reads are refused that may have been answered, and kept, before."""
-
+        self._forget = forget
         self.hot, self.looked_ns = inner.hot, inner.looked_ns
         self.apply(settings)
 
     def apply(self, settings: ProtectionSection) -> None:
         """From now on, these settings."""
-        self.forget()
+        if self._forget is not None:
+            self._forget()
         self._settings = settings
         self._refuses = settings.refuses
         self._limits = bool(settings.calls_per_user or settings.calls_per_address)
@@ -185,121 +191,102 @@ class ProtectedDecider:
         return None if wait is None else self._shifted(wait)
 
     def _shifted(self, wait: Wait) -> Wait:
-        """A Wait of `inner`, whose `seen` is compared with `moved` of this decider."""
+        """A Wait of `inner`, whose `seen` is compared with `moved` of this dispatcher."""
         return replace(wait, seen=wait.seen + self._released) if self._released else wait
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
+    def decide(self, call: ClientCall) -> Decision:
         """A refusal, a Wait, or what `inner` decides."""
-        if not self._refuses:
-            return self._decide(session, header, message, now_ns, complete=complete, patient=patient)
-        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, complete=complete)
+        return decided(self._refused_or_passed, call) if self._refuses else self._passed(call)
 
-    def _decide(
-        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
-    ) -> Decision:
-        if self._refuses:
-            refused = self._refused(plan(header.name), header, message, complete)
-            if refused is not None:
-                return refused
-        decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
-        placed = self._placed(decision, session, plan(header.name), header, now_ns)
+    def _refused_or_passed(self, call: ClientCall) -> Decision:
+        return self._refused(call) or self._passed(call)
+
+    def _passed(self, call: ClientCall) -> Decision:
+        placed = self._placed(self._inner.decide(call), call)
         assert placed is not None, "only a step of Work has no result"
         return placed
 
     # Refusals
 
-    def _refused(self, found: Plan | None, header: Header, message: bytes, complete: bool) -> Serve | None:
-        changes = self._changes(found, header, message, complete)
+    def _refused(self, call: ClientCall) -> Serve | None:
+        changes = self._changes(call)
         if changes and self._settings.read_only:
-            return _refuse(found, header, READ_ONLY, "it would change something, and protection.read_only = true")
+            return _refuse(call, READ_ONLY, "it would change something, and protection.read_only = true")
         databases = self._no_writes if changes else self._no_reads
-        if not databases or (not changes and (found is None or found.method.kind is not MethodKind.READ)):
+        is_read = call.plan is not None and call.plan.method.kind is MethodKind.READ
+        if not databases or not (changes or is_read):
             return None
         setting = f"protection.refuse_{'writes' if changes else 'reads'}"
-        for name in _databases(found, header, message, complete):
+        for name in _databases(call):
             if name is None and changes:
-                return _refuse(found, header, REFUSED, f"it does not say what it changes, and {setting} is set")
+                return _refuse(call, REFUSED, f"it does not say what it changes, and {setting} is set")
             if name is not None and databases.match(name):
                 shown = name.decode("utf-8", "replace")
-                return _refuse(found, header, REFUSED, f"{setting} has the database {shown}")
+                return _refuse(call, REFUSED, f"{setting} has the database {shown}")
         return None
 
-    def _changes(self, found: Plan | None, header: Header, message: bytes, complete: bool) -> bool:
+    def _changes(self, call: ClientCall) -> bool:
         """Is the call a change?"""
-        if found is None:
-            return may_write(header.name, self._reads)
-        kind, name = found.method.kind, found.method.name
+        if call.plan is None:
+            return may_write(call.header.name, self._reads)
+        kind, name = call.plan.method.kind, call.plan.method.name
         if kind is MethodKind.LOCK:
-            return name == "lock" and not (complete and effects.only_reads(found.arguments, message, header.body))
+            return name == "lock" and not effects.only_reads(call)
         if kind is MethodKind.TRANSACTION:
-            return name not in _OF_READERS or bool(found.named(message, header.body, complete=complete))
+            return name not in _OF_READERS or bool(call.named())
         return kind is MethodKind.WRITE
 
     # Limits
 
-    def _placed(
-        self, decision: Decision | None, session: ClientSession, found: Plan | None, header: Header, arrived_ns: int
-    ) -> Decision | None:
+    def _placed(self, decision: Decision | None, call: ClientCall) -> Decision | None:
         """The decision with a place, if it is to relay a read or a write and there are limits; None if there is none
         yet (Work)."""
         if isinstance(decision, Wait):
             return self._shifted(decision)
         if isinstance(decision, Work):
             work = decision
-            return Work(lambda: self._placed(work.step(), session, found, header, arrived_ns))
-        if (
-            not self._limits
-            or not isinstance(decision, Forward)
-            or (found is not None and found.method.kind not in _LIMITED)
-        ):
+            return Work(lambda: self._placed(work.step(), call))
+        if not self._limits or not isinstance(decision, Forward):
+            return decision
+        if call.plan is not None and call.plan.method.kind not in _LIMITED:
             return decision
         settings, counts = self._settings, self._counts
         limits = (
-            _Limit("user", session.identity, settings.calls_per_user),
-            _Limit("address", session.peer.rpartition(":")[0], settings.calls_per_address),
+            _Limit("user", call.session.identity, settings.calls_per_user),
+            _Limit("address", call.session.peer.rpartition(":")[0], settings.calls_per_address),
         )
         full = next((limit for limit in limits if limit.most and counts[limit.key] >= limit.most), None)
         if full is None:
             place = CallPlace(counts, tuple(limit.key for limit in limits), self._free)
             return replace(decision, pending=HeldPlace(decision.pending, place))
         decision.pending.failed(False)
-        until_ns = arrived_ns + self._queue_ns
+        until_ns = call.arrived_ns + self._queue_ns
         if monotonic_ns() < until_ns:
             return Wait(self.moved(), until_ns, told=True)
         text = (
             f"this {full.of} already has as many calls at the metastore as protection.calls_per_{full.of} ="
             f" {full.most} allows, and none of them ended in time"
         )
-        return _refuse(found, header, f"{full.of}_busy", text)
+        return _refuse(call, f"{full.of}_busy", text)
 
     def _free(self) -> None:
         self._released += 1
 
 
-def _databases(found: Plan | None, header: Header, message: bytes, complete: bool) -> Iterator[bytes | None]:
+def _databases(call: ClientCall) -> Iterator[bytes | None]:
     """The databases that the call names; None: it may be about any."""
-    if found is None:
+    if call.plan is None:
         yield None
         return
-    named = found.named(message, header.body, complete=complete)
+    named, method = call.named(), call.plan.method.name
     unnamed = {target.ALL, target.UNKNOWN}
-    if found.method.name in _GRANTS and not (complete and len(message) < _GRANT_BYTES):
+    if method in _GRANTS and not (call.complete and len(call.message) < _GRANT_BYTES):
         unnamed.add(target.WIDE_RIGHTS)
-    rule = _MORE.get(found.method.name)
+    rule = _MORE.get(method)
     if rule is not None:
-        cls = projections.projection(found.method.name, tuple(rule.paths()))
+        cls = projections.projection(method, tuple(rule.paths()))
         try:
-            named += tuple(rule.targets(spec.decode(cls, message, header.body)[0]))
+            named += tuple(rule.targets(spec.decode(cls, call.message, call.header.body)[0]))
         except WireError:
             named += (target.ALL,)
     for one in named:
@@ -309,7 +296,8 @@ def _databases(found: Plan | None, header: Header, message: bytes, complete: boo
             yield None
 
 
-def _refuse(found: Plan | None, header: Header, reason: str, why: str) -> Serve:
-    name = header.name.decode("utf-8", "replace")
+def _refuse(call: ClientCall, reason: str, why: str) -> Serve:
+    name = call.header.name.decode("utf-8", "replace")
     text = f"{name} is refused by the proxy: {why}"
-    return Serve(refusal(name, header, text), OTHER_LABEL if found is None else found.method.name, "error", reason)
+    label = OTHER_LABEL if call.plan is None else call.plan.method.name
+    return Serve(refusal(name, call.header, text), label, "error", reason)

@@ -1,4 +1,4 @@
-"""One read, as the dispatchers pass it on. Owner: the worker's loop."""
+"""One read, as the dispatcher of a worker that has a cache handles it. Owner: the worker's loop."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire.message import Header
 
-from .decision import ClientSession
+from .decision import ClientCall
 from .method_plan import Plan
 from .proof import Proof
 from .verdicts import Judged
@@ -19,30 +18,29 @@ SEQID: Final = 4
 
 
 class ReadCall(NamedTuple):
-    """A read, the key of its reply, and its proof for transactional tables.
+    """A read: the call as it arrived, the key of its reply, and its proof for transactional tables.
 
-    `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
-    why its reader has already declined it. `also`: what it depends on besides what it names.
+    If `request` is patient, the read may wait for a step of the follower. `declined`: why its reader has already
+    declined it. `also`: what it depends on besides what it names.
     """
 
-    session: ClientSession
-    arrived_ns: int
+    request: ClientCall
     plan: Plan
-    header: Header
-    message: bytes
     key: bytes
     proof: Proof
-    complete: bool
-    patient: bool
     declined: Reason | None = None
     judged: Judged | None = None  # with `authorization = "learned"`
     also: tuple[bytes, ...] = ()
     stale: bool = False  # answered under `serve_stale`: the cache is unconfirmed, and no metastore answers
 
+    def impatient(self) -> ReadCall:
+        """The same read, which does not wait."""
+        return self._replace(request=self.request._replace(patient=False))
+
     def head(self, label: HitLabel) -> bytes:
         """The header of its reply."""
-        body = self.header.body
-        return label.head + self.message[body - SEQID : body]
+        body = self.request.header.body
+        return label.head + self.request.message[body - SEQID : body]
 
     def reply(self, label: HitLabel, body: bytes) -> bytes | tuple[bytes, bytes]:
         """Its whole reply; a long body is a piece of its own, and is not copied."""
@@ -53,7 +51,7 @@ class ReadCall(NamedTuple):
         """The proof; reads it from the request if that has not been done yet."""
         if not self.proof.shown and self.plan.bearer.bears:
             try:
-                args = self.plan.arguments(self.message, self.header.body)
+                args = self.request.arguments()
             except WireError:
                 return self.proof
             self.plan.bearer.show(args, self.proof)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward
-from hms_cache_proxy.wire.message import Header
-
 from . import effects
+from .decision import BaseDispatcher, ClientCall, Forward
 from .table import METHODS, OTHER_LABEL, MethodKind
 
 SESSION_CALLS = frozenset(name.encode() for name, method in METHODS.items() if method.kind is MethodKind.SESSION)
 
 
-class RelayDispatcher(BaseDecider):
+class RelayDispatcher(BaseDispatcher):
     """Relays everything; `reason` is why. Nothing is cached, so nothing is fenced."""
 
     def __init__(self, reason: str) -> None:
@@ -27,18 +25,9 @@ class RelayDispatcher(BaseDecider):
         }
         self._other = Forward(OTHER_LABEL, "relay", reason)
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Forward:
+    def decide(self, call: ClientCall) -> Forward:
         """How the call is relayed."""
-        if header.name in SESSION_CALLS:
-            call = effects.session_call(session, header.name.decode(), header, message)
-            return replace(call, reason=self._reason)
-        return self._known.get(header.name, self._other)
+        name = call.header.name
+        if name in SESSION_CALLS:
+            return replace(effects.session_call(call), reason=self._reason)
+        return self._known.get(name, self._other)

@@ -16,10 +16,10 @@ from hms_cache_proxy.security.digest_md5 import MECHANISM
 from hms_cache_proxy.security.token_issuer import Caller, TokenIssuer
 from hms_cache_proxy.security.tokens import Identifier
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, message_header
+from hms_cache_proxy.wire.message import MessageType, message_header
 from hms_cache_proxy.wire.spec import Struct
 
-from .decision import ClientSession, Serve
+from .decision import ClientCall, Serve
 from .refusal import refusal
 
 GET, RENEW, CANCEL = b"get_delegation_token", b"renew_delegation_token", b"cancel_delegation_token"
@@ -36,15 +36,16 @@ class TokenCalls:
     def __init__(self, issuer: TokenIssuer) -> None:
         self._issuer = issuer
 
-    def answer(self, session: ClientSession, header: Header, message: bytes, *, complete: bool) -> Serve:
+    def answer(self, call: ClientCall) -> Serve:
         """The whole answer to a client that has logged in with SASL."""
+        session, header = call.session, call.header
         assert session.login is not None
         method, login = header.name.decode(), session.login
         caller = Caller(login.user, session.peer.rpartition(":")[0], login.how == MECHANISM)
         try:
-            if not complete:
+            if not call.complete:
                 raise WireError("the call is too long")
-            args, _ = spec.decode(spec.args(method), message, header.body)
+            args, _ = spec.decode(spec.args(method), call.message, header.body)
             token, success = self._do(header.name, caller, args)
         except WireError as error:
             log.warning("token call refused", method=method, user=login.user, peer=session.peer, why=str(error))

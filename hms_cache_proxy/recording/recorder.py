@@ -1,6 +1,6 @@
-"""A Decider that gives the result of every read to the recording, whether the cache or the metastore answered it.
+"""A dispatcher that gives the result of every read to the recording, whether the cache or the metastore answered it.
 
-Job: wrap the dispatcher, pass everything on, and take the answers of allowed calls (allowed.py). Must not know: how
+Job: wrap another dispatcher, pass everything on, and take the answers of allowed calls (allowed.py). Must not know: how
 answers are found, the file.
 
 Invariants
@@ -20,18 +20,21 @@ from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Work
+from hms_cache_proxy.methods.decision import (
+    Ask,
+    ClientCall,
+    ClientSession,
+    Decision,
+    Dispatcher,
+    Forward,
+    Pending,
+    Serve,
+    Work,
+)
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
-from hms_cache_proxy.wire.message import (
-    NEED_MORE,
-    ApplicationError,
-    Header,
-    MessageType,
-    parse_exception,
-    parse_header,
-)
+from hms_cache_proxy.wire.message import NEED_MORE, ApplicationError, MessageType, parse_exception, parse_header
 
 HOLD_BYTES: Final = 64 << 20
 """A longer result is not recorded."""
@@ -52,7 +55,7 @@ class WantedCall:
 class Recorder:
     """Decides as `inner` does."""
 
-    def __init__(self, inner: Decider, writer: Writer) -> None:
+    def __init__(self, inner: Dispatcher, writer: Writer) -> None:
         self._inner = inner
         self._writer = writer
         self._hot = inner.hot
@@ -68,27 +71,19 @@ class Recorder:
                 self._writer.put(method, data[body:], reply[3], reply[body:])
         return reply
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
+    def decide(self, call: ClientCall) -> Decision:
         """The dispatcher's decision."""
-        decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
+        session, header = call.session, call.header
+        decision = self._inner.decide(call)
         if header.name == _CHANGES_SETTINGS:
             session.relay_for_good = True
         wanted = self._writer.active and header.name in ALLOWED and not session.relay_for_good
         if not wanted or header.type is not MessageType.CALL:
             return decision
-        if not complete:
+        if not call.complete:
             self._writer.left_out("too_large", _TOO_LARGE)
             return decision
-        return self._watch(WantedCall(header.name, message[header.body :]), decision)
+        return self._watch(WantedCall(header.name, call.message[header.body :]), decision)
 
     def _watch(self, call: WantedCall, decision: Decision) -> Decision:
         if isinstance(decision, Forward):

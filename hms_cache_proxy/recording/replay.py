@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Serve
+from hms_cache_proxy.methods.decision import BaseDispatcher, ClientCall, Forward, Serve
 from hms_cache_proxy.methods.refusal import refusal
 from hms_cache_proxy.methods.reply_contents import agreement
 from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, MethodKind
@@ -112,24 +112,16 @@ def without_lists(method: bytes, arguments: bytes) -> bytes | None:
     return spec.encode(args)
 
 
-class ReplayDispatcher(BaseDecider):
+class ReplayDispatcher(BaseDispatcher):
     """Decides what each request means: an answer from the recording, or an error."""
 
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
         self._path = recorded.file.path
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Serve | Forward:
+    def decide(self, call: ClientCall) -> Serve | Forward:
         """The answer."""
+        header, message = call.header, call.message
         name = header.name.decode("utf-8", "replace")
         row = METHODS.get(name)
         if not is_answered(header):
@@ -146,7 +138,7 @@ class ReplayDispatcher(BaseDecider):
             return Serve(_agreement(name, header, message), name, "relay", "session")
         if header.name not in ALLOWED:
             return self._refused(name, header, row.kind)
-        place, exact = self._recorded.find(header.name, message[header.body :]) if complete else (None, False)
+        place, exact = self._recorded.find(header.name, message[header.body :]) if call.complete else (None, False)
         if place is None:
             return self._error(name, header, NOT_RECORDED, self._what_is_missing(name, header.name))
         try:

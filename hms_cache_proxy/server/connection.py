@@ -16,7 +16,7 @@ Invariants
 from __future__ import annotations
 
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Dispatcher, Forward, Serve, Wait, Work
 from hms_cache_proxy.metrics import UpstreamFailure
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import (
@@ -68,7 +68,7 @@ class ClientConnection:
     def __init__(
         self,
         *,
-        decider: Decider,
+        dispatcher: Dispatcher,
         endpoints: Endpoints,
         settings: ConnectionSettings,
         peer: str,
@@ -79,7 +79,7 @@ class ClientConnection:
         self.session = ClientSession(peer=peer)
         self.mode = HotPathUse.GENERAL
         self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
-        self._decider = decider
+        self._dispatcher = dispatcher
         self._endpoints = endpoints
         self._settings = settings
         self._commands: list[Command] = []
@@ -126,7 +126,7 @@ class ClientConnection:
     def wait_for_look(self, data: bytes, now_ns: int) -> Wait | None:
         """Bytes from the client in mode HOT. If the hot path can answer them after a look, they wait for it unread, and
         `looked` or `moved` is to be called after it. None: they have not been taken."""
-        wait = self._decider.hot_wait(self.session, data, now_ns)
+        wait = self._dispatcher.hot_wait(self.session, data, now_ns)
         if wait is not None:
             self.last_ns = now_ns
             self.mode = HotPathUse.GENERAL
@@ -141,7 +141,7 @@ class ClientConnection:
         busy = self._draining or self._ended or self._outbox.blocked
         if not isinstance(state, WaitingForLook) or self._inbox.waiting_bytes != len(state.data) or busy:
             return None
-        reply = self._decider.hot(self.session, state.data, state.arrived_ns)
+        reply = self._dispatcher.hot(self.session, state.data, state.arrived_ns)
         if reply is not None:
             self._inbox.skip(len(state.data))
             self._state = LISTENING
@@ -389,7 +389,7 @@ class ClientConnection:
         """Try the hot path."""
         if request.spool is not None:
             return False
-        reply = self._decider.hot(self.session, request.message, arrived_ns)
+        reply = self._dispatcher.hot(self.session, request.message, arrived_ns)
         if reply is None:
             return False
         request.close()
@@ -397,11 +397,9 @@ class ClientConnection:
         return True
 
     def _decide(self, request: Request, now_ns: int, *, arrived_ns: int, patient: bool) -> None:
-        complete = request.spool is None
-        decision = self._decider.decide(
-            self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
-        )
-        self._handle_decision(decision, request, now_ns, arrived_ns)
+        session, complete = self.session, request.spool is None
+        call = ClientCall.of(session, request.header, request.message, arrived_ns, complete=complete, patient=patient)
+        self._handle_decision(self._dispatcher.decide(call), request, now_ns, arrived_ns)
 
     def _handle_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):

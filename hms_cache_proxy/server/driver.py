@@ -61,7 +61,7 @@ class Client(asyncio.Protocol):
         """`begin` makes the connection's logic: ClientConnection, or one that takes the same arguments."""
         self._hub = hub
         self._begin = begin
-        self._hot = hub.decider.hot
+        self._hot = hub.dispatcher.hot
         self._peer = ""
         self._upstream: UpstreamLink | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -85,7 +85,7 @@ class Client(asyncio.Protocol):
         self._peer = f"{name[0]}:{name[1]}" if name else ""
         self.address = str(name[0]) if name else ""
         self._core = self._begin(
-            decider=hub.decider,
+            dispatcher=hub.dispatcher,
             endpoints=hub.endpoints,
             settings=hub.settings,
             peer=self._peer,
@@ -431,7 +431,7 @@ class Client(asyncio.Protocol):
         slot = hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
-        hub.observed(self._session, took_ns, command)
+        hub.logs.observed(self._session, took_ns, command)
         if command.upstream_ns:
             hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
         if self._place is not None and hub.places.wanted(self._place):
@@ -443,8 +443,8 @@ class Client(asyncio.Protocol):
         self._hub.say("upstream trouble", command.kind + command.uri, **details)
 
     def _audit(self, event: AuditKind, **details: str | int | None) -> None:
-        if self._hub.audit_log is not None:
-            self._hub.audit_log.event(event, self._peer, self._session.transport, **details)
+        if self._hub.logs.audit is not None:
+            self._hub.logs.audit.event(event, self._peer, self._session.transport, **details)
 
     def _logged_in(self, command: LoggedIn) -> None:
         self._audit("login", mechanism=command.how, user=command.user)

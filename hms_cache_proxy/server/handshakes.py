@@ -20,13 +20,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hms_cache_proxy.config.security import SecuritySection
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ServerSide
-from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.first_bytes import FirstBytes
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.passed_logins import PassedLogins
@@ -60,7 +59,7 @@ class Handshakes:
         secured: Renewable[ServerSide] | None,
         logins: Logins | PassedLogins | None,
         serve: Callable[[], asyncio.Protocol],
-        metrics: WorkerMetrics,
+        hub: Hub,
         serve_http: Callable[[], asyncio.Protocol] | None = None,
     ) -> None:
         self._settings = settings
@@ -69,11 +68,11 @@ class Handshakes:
         self._logins = logins
         self._serve = serve
         self._serve_http = serve_http
-        self._metrics = metrics
+        self._metrics = hub.metrics
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._say = RateLimitedLog().warn
-        self.audit_log: AuditLog | None = None
+        self._audit_log = hub.logs.audit
 
     async def admit(self, taken: socket.socket) -> None:
         """Begin this connection. Ends when it is a Client, or closed."""
@@ -222,8 +221,8 @@ class Handshakes:
         self._say("client closed", host, why="transport", key=found.name.lower(), detail=why, peer=peer)
 
     def _audit(self, peer: str, transport: str, why: str) -> None:
-        if self.audit_log is not None:
-            self.audit_log.event("connection_refused", peer, transport, why=why)
+        if self._audit_log is not None:
+            self._audit_log.event("connection_refused", peer, transport, why=why)
 
 
 def _sends_no_more(taken: socket.socket) -> bool:

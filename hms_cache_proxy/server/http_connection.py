@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Decider
+from hms_cache_proxy.methods.decision import Dispatcher
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.client_states import Listening
 from hms_cache_proxy.server.commands import Command, LoggedIn, RequestRefused, Send, Why
@@ -51,7 +51,7 @@ class HttpConnection(ClientConnection):
         self,
         *,
         side: HttpSide,
-        decider: Decider,
+        dispatcher: Dispatcher,
         endpoints: Endpoints,
         settings: ConnectionSettings,
         peer: str,
@@ -62,7 +62,7 @@ class HttpConnection(ClientConnection):
         self._sender: Admitted | None = None  # whom the upstream connection and the session belong to
         self._asked: Header | None = None  # the present request
         self._head_ns = 0  # when the present head began; 0: there is none
-        super().__init__(decider=decider, endpoints=endpoints, settings=settings, peer=peer, now_ns=now_ns)
+        super().__init__(dispatcher=dispatcher, endpoints=endpoints, settings=settings, peer=peer, now_ns=now_ns)
 
     def _boxes(self) -> tuple[Inbox, Outbox]:
         room = self._settings.room
@@ -96,7 +96,7 @@ class HttpConnection(ClientConnection):
             sender = self._admit(head)
         except HttpError:
             return False
-        reply = self._decider.hot(self.session, message, now_ns) if sender == self._sender else None
+        reply = self._dispatcher.hot(self.session, message, now_ns) if sender == self._sender else None
         if reply is None:
             return False
         self.last_ns = now_ns

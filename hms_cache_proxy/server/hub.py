@@ -15,20 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from hms_cache_proxy.methods.decision import ClientSession, Decider, Wait
-from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.methods.decision import Dispatcher, Wait
 from hms_cache_proxy.rate_limited_log import RateLimitedLog
-from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.audit_log import AuditLog
-from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
-from hms_cache_proxy.server.most_asked import MostAsked
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.slow_clients import SlowClients
-from hms_cache_proxy.server.traces import Traces
 from hms_cache_proxy.server.turns import Turns
+from hms_cache_proxy.server.worker_basis import WorkerBasis
 from hms_cache_proxy.server.worker_states import Member
-from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.places import ConnectionPlaces
 
 if TYPE_CHECKING:
@@ -59,26 +54,22 @@ class Hub:
 
     def __init__(
         self,
+        basis: WorkerBasis,
         *,
-        decider: Decider,
-        endpoints: Endpoints,
+        dispatcher: Dispatcher,
         settings: ConnectionSettings,
-        metrics: WorkerMetrics,
         member: Member,
         allowed: Allowed,
+        peers: PeersLink | None = None,
     ) -> None:
-        self.access_log: AccessLog | None = None
-        self.slow_log: AccessLog | None = None
-        self.audit_log: AuditLog | None = None
-        self.traces: Traces | None = None
-        self.tops: MostAsked | None = None
-        self.peers: PeersLink | None = None
-        self.decider = decider
-        self.endpoints = endpoints
+        self.dispatcher = dispatcher
+        self.endpoints = basis.endpoints
         self.settings = settings
-        self.metrics = metrics
+        self.metrics = basis.metrics
         self.member = member
         self.allowed = allowed
+        self.logs = basis.logs
+        self.peers = peers
         self.places: ConnectionPlaces[Client] = ConnectionPlaces(allowed.upstream_connections)
         self.by_address: Counter[str] = Counter()  # connections of each client address
         self.clients: set[Client] = set()
@@ -86,23 +77,10 @@ class Hub:
         self.turns = Turns()
         self.stuck: SlowClients[Client] = SlowClients(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: dict[Client, Wait] = {}  # clients whose request waits for the decider
+        self._waiting: dict[Client, Wait] = {}  # clients whose request waits for the dispatcher
         self._watching: asyncio.TimerHandle | None = None
         self._watch_at_s = 0.0
         self.say = RateLimitedLog().warn
-
-    def observed(self, session: ClientSession, took_ns: int, call: Observe) -> None:
-        """A call has ended: tell all logs, and what counts calls."""
-        if self.tops is not None:
-            self.tops.observed(session, call)
-        if self.access_log is not None:
-            self.access_log.observed(session, took_ns, call)
-        if self.audit_log is not None:
-            self.audit_log.observed(session, call)
-        if self.slow_log is not None and took_ns >= self.slow_log.slower_than_ns:
-            self.slow_log.observed(session, took_ns, call)
-        if self.traces is not None:
-            self.traces.observed(session, took_ns, call)
 
     def leave_place(self, endpoint: Endpoint, client: Client) -> None:
         """A client needs its place at the metastore no more, or waits for it no longer. It goes to the next one."""
@@ -157,7 +135,7 @@ class Hub:
 
     def look(self) -> None:
         """Call the clients whose requests may be decided again."""
-        now_ns, moved, looked_ns = monotonic_ns(), self.decider.moved(), self.decider.looked_ns()
+        now_ns, moved, looked_ns = monotonic_ns(), self.dispatcher.moved(), self.dispatcher.looked_ns()
         due = [
             client
             for client, what in self._waiting.items()

@@ -15,11 +15,11 @@ from typing import Final
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.rate_limited_log import RateLimitedLog
 from hms_cache_proxy.security.mechanism import Admitted, IncomingLogin, LoginRefused
 from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login_reports import LoginReports
 from hms_cache_proxy.server.mechanisms import Entered, Mechanism
 from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
@@ -40,7 +40,7 @@ class Logins:
         self,
         mechanisms: Sequence[Mechanism],
         serve: Callable[[Admitted], Client],
-        metrics: WorkerMetrics,
+        hub: Hub,
         limit_bytes: int,
         memory: Budget | None = None,
         heeding: SetUgiCheck | None = None,
@@ -48,12 +48,12 @@ class Logins:
         self._heeding = heeding
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._serve = serve
-        self._metrics = metrics
+        self._metrics = hub.metrics
         self._limit_bytes = limit_bytes
         self._memory = memory
         self._say = RateLimitedLog().warn
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
-        self.reports = LoginReports(metrics)
+        self._reports = LoginReports(hub.metrics, hub.logs.audit)
         self._for_a_time: dict[Client, Callable[[], str]] = {}  # why its login is over
 
     def stream(self, peer: str) -> SaslStream:
@@ -67,13 +67,13 @@ class Logins:
             login, who = await self._negotiate(stream, negotiation, within_tls=within_tls)
             stream.check_open()
         except (OSError, WireError) as error:
-            self.reports.refused(peer, transport, negotiation.mechanism, error)
+            self._reports.refused(peer, transport, negotiation.mechanism, error)
             if isinstance(error, WireError):
                 stream.send(negotiation.refuse(str(error)))
             stream.close()
             return
         protection, admitted = login.protection, Admitted(who.user, negotiation.mechanism)
-        self.reports.done(peer, transport, admitted, protection.layer, who.details)
+        self._reports.done(peer, transport, admitted, protection.layer, who.details)
         client = self._serve(admitted)
         if who.why_over is not None or self._heeding is not None:
             self._for_a_time[client] = partial(self._why_over, who.why_over)

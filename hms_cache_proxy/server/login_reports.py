@@ -19,11 +19,11 @@ log = structlog.get_logger()
 
 
 class LoginReports:
-    """One per worker. `audit_log` is set where there is one."""
+    """One per worker."""
 
-    def __init__(self, metrics: WorkerMetrics) -> None:
+    def __init__(self, metrics: WorkerMetrics, audit_log: AuditLog | None) -> None:
         self._metrics = metrics
-        self.audit_log: AuditLog | None = None
+        self._audit_log = audit_log
 
     def done(
         self, peer: str, transport: str, login: Admitted, layer: Layers, details: Mapping[str, str | int | None]
@@ -32,13 +32,13 @@ class LoginReports:
         self._metrics.handshake("sasl", "done")
         user = login.user or None
         log.info("login", mechanism=login.how, **details, user=user, protection=named_layers(layer), peer=peer)
-        if self.audit_log is not None:
-            self.audit_log.event("login", peer, transport, mechanism=login.how, user=user, **details)
+        if self._audit_log is not None:
+            self._audit_log.event("login", peer, transport, mechanism=login.how, user=user, **details)
 
     def refused(self, peer: str, transport: str, mechanism: str, error: Exception) -> None:
         """A client is not let in, or has gone."""
         self._metrics.handshake("sasl", "failed")
         why = error.detail if isinstance(error, LoginRefused) else str(error)
         log.warning("login refused", mechanism=mechanism or None, peer=peer, why=why)
-        if self.audit_log is not None:
-            self.audit_log.event("login_refused", peer, transport, mechanism=mechanism or None, why=why)
+        if self._audit_log is not None:
+            self._audit_log.event("login_refused", peer, transport, mechanism=mechanism or None, why=why)

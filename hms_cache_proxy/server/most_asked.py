@@ -81,7 +81,7 @@ class MostAsked:
 
     def __init__(self, path: Path, hits: deque[Sampled], *, users: bool) -> None:
         self._path = path
-        self._hits = hits
+        self.hits = hits
         self._observed: list[_Sample] = []
         self._seen = 0
         self._tables = _Lists()
@@ -120,7 +120,7 @@ class MostAsked:
             await asyncio.to_thread(self._write, json.dumps(self.highest()))
 
     def _count_hits(self) -> None:
-        samples = Counter(self._hits.popleft() for _ in range(len(self._hits)))
+        samples = Counter(self.hits.popleft() for _ in range(len(self.hits)))
         for (depends, identity), number in samples.items():
             self._add(_table(depends), identity, {"calls": number * SAMPLED_EVERY})
 

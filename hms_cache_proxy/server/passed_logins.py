@@ -50,7 +50,7 @@ class PassedLogins:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self.reports = LoginReports(hub.metrics)
+        self._reports = LoginReports(hub.metrics, hub.logs.audit)
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
@@ -62,7 +62,7 @@ class PassedLogins:
         try:
             await self._open(stream, login, peer, transport)
         except (OSError, UpstreamError, WireError) as error:
-            self.reports.refused(peer, transport, login.mechanism, error)
+            self._reports.refused(peer, transport, login.mechanism, error)
             if not isinstance(error, OSError):
                 stream.send(message(Status.BAD, str(error).encode()))
             stream.close()
@@ -89,7 +89,7 @@ class PassedLogins:
             if not login.clients_turn:
                 hub.endpoints.suspect(endpoint)  # it hangs, or has closed; the next client may need another
             raise
-        self.reports.done(peer, transport, login.admitted, Layers.AUTH, {"passed_to": endpoint.uri})
+        self._reports.done(peer, transport, login.admitted, Layers.AUTH, {"passed_to": endpoint.uri})
         link = UpstreamLink(client)
         client.has_logged_in_at(endpoint, link)
         of_client, of_metastore = login.rest()

@@ -46,13 +46,20 @@ class _Question:
 class PeersLink(asyncio.Protocol):
     """One worker's requests."""
 
-    def __init__(self, path: Path, page: Words, write_age_ns: int, clock_ns: Callable[[], int] = boottime_ns) -> None:
-        """`write_age_ns`: the age from which on writes may leave whoever has answered."""
+    def __init__(
+        self,
+        path: Path,
+        page: Words,
+        write_age_ns: int,
+        clock_ns: Callable[[], int] = boottime_ns,
+        *,
+        waited: Callable[[AnsweredBy, float], None] = lambda by, seconds: None,
+    ) -> None:
+        """`write_age_ns`: the age from which on writes may leave whoever has answered. `waited` is told of each wait
+        that has ended, and its seconds."""
         self._path, self._page, self._write_age_ns = str(path), page, write_age_ns
         self._clock_ns = clock_ns
-        self.waited: Callable[[AnsweredBy, float], None] = lambda by, seconds: None
-        """Is told of each wait that has ended."""
-
+        self._waited = waited
         self._transport: asyncio.Transport | None = None
         self._waiting: dict[int, _Question] = {}
         self._tokens = 0
@@ -122,5 +129,5 @@ class PeersLink(asyncio.Protocol):
         if question is not None:
             if by == "page" and question.request.kind is PeerAsk.WRITE and question.request.recorded:
                 self._alone.add(question.request.number)
-            self.waited(by, (self._clock_ns() - question.asked_ns) / 1e9)
+            self._waited(by, (self._clock_ns() - question.asked_ns) / 1e9)
             question.answered()

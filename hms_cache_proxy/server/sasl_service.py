@@ -37,9 +37,7 @@ class SaslService:
 
     def start(self, hub: Hub, reloading: Reloading, heeding: SetUgiCheck) -> Logins | PassedLogins:
         """Let clients in from now on."""
-        logins = PassedLogins(hub) if self._passes else self._own_logins(hub, reloading, heeding)
-        logins.reports.audit_log = hub.audit_log
-        return logins
+        return PassedLogins(hub) if self._passes else self._own_logins(hub, reloading, heeding)
 
     def _own_logins(self, hub: Hub, reloading: Reloading, heeding: SetUgiCheck) -> Logins:
         for mechanism in self._mechanisms:
@@ -47,7 +45,7 @@ class SaslService:
                 reloading.follow(what, kept)
         memory = hub.settings.room.budgets.memory
         told = heeding if heeding.asks else None
-        logins = Logins(self._mechanisms, partial(_client_of, hub), hub.metrics, self._limit_bytes, memory, told)
+        logins = Logins(self._mechanisms, partial(_client_of, hub), hub, self._limit_bytes, memory, told)
         hub.keep(logins.watch, "watch tokens")
         return logins
 

@@ -13,7 +13,6 @@ import gc
 import resource
 import signal
 import socket
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
@@ -27,9 +26,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.config.security import offers_http, offers_tls, wants_login
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.hot import Sampled
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
-from hms_cache_proxy.peers.protocol import fleet_times
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.server import traces
@@ -39,19 +36,16 @@ from hms_cache_proxy.server.handshakes import Handshakes
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.line_log import LineLog
 from hms_cache_proxy.server.most_asked import MostAsked
-from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.sasl_service import SaslService
 from hms_cache_proxy.server.set_ugi_check import SetUgiCheck
+from hms_cache_proxy.server.worker_basis import basis_of
 from hms_cache_proxy.server.worker_parts import (
     Opened,
     OpenedCache,
     OpenedTtl,
-    budgets_of,
-    decider_of,
-    endpoints_of,
+    dispatcher_of,
     hub_of,
-    keep_logs,
 )
 from hms_cache_proxy.server.worker_states import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.upstream.endpoints import Endpoints
@@ -76,24 +70,22 @@ def run(config: Config, index: int, listener: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
-    budgets, endpoints = budgets_of(config), endpoints_of(config)
+    basis = basis_of(config, index, metrics)
     cache: OpenedCache | None = None
     ttl: OpenedTtl | None = None
     if suspension is not None and config.source != "none":
-        cache = OpenedCache(config, index, metrics, suspension, budgets.memory)
+        cache = OpenedCache(config, index, basis, suspension)
     if suspension is not None and config.ttl.enabled:
-        ttl = OpenedTtl(config, metrics, endpoints, suspension, budgets.memory)
+        ttl = OpenedTtl(config, basis, suspension, None if cache is None else cache.page)
     sasl = SaslService(config) if wants_login(config.security) else None
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     opened = Opened(cache, ttl, writer, sasl)
     try:
-        decider = decider_of(config, opened)
+        dispatcher = dispatcher_of(config, opened)
         rules = [] if sasl is None else [sasl.use]
-        settings = FollowedSettings(config, lambda now: decider.apply(now.protection), *rules)
+        settings = FollowedSettings(config, lambda now: dispatcher.apply(now.protection), *rules)
         member = Member(StatePage(paths.state(config)), index, config.workers)
-        hub = hub_of(config, decider, endpoints, member, metrics, budgets)
-        hits = deque[Sampled]() if cache is None else cache.dispatcher.samples
-        keep_logs(hub, config, index, hits)
+        hub = hub_of(config, basis, cache, dispatcher, member)
         uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, opened))
     finally:
         for one in (cache, ttl, writer):
@@ -145,8 +137,6 @@ async def _serve(
 ) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    if opened.cache is not None:
-        _log_hits(hub, opened.cache)
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
@@ -155,8 +145,7 @@ async def _serve(
     over_http = http.client if http is not None else None
     reloading = Reloading(StatePage(paths.state(config)), hub.metrics, secured, hub.endpoints.tls, settings)
     logins = opened.sasl.start(hub, reloading, heeding) if opened.sasl is not None else None
-    door = Handshakes(config.security, secured, logins, lambda: Client(hub), hub.metrics, over_http)
-    door.audit_log = hub.audit_log
+    door = Handshakes(config.security, secured, logins, lambda: Client(hub), hub, over_http)
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
@@ -173,23 +162,11 @@ async def _serve(
     acceptor.close()
     door.close()
     await hub.drain(config.drain_timeout_s)
-    for one in _logs(hub):
+    for one in hub.logs.kept:
         await one.flush()
-    if hub.traces is not None:
-        await hub.traces.close()
+    if hub.logs.traces is not None:
+        await hub.logs.traces.close()
     log.info("worker ends", worker=hub.member.number)
-
-
-def _logs(hub: Hub) -> list[LineLog[Any] | traces.Traces]:
-    return [one for one in (hub.access_log, hub.slow_log, hub.audit_log, hub.traces) if one is not None]
-
-
-def _log_hits(hub: Hub, cache: OpenedCache) -> None:
-    """Have the hits of the hot path logged and traced; hub.observed does that for all other calls."""
-    of_hits = hub.traces if hub.traces is not None and hub.traces.of_hits else None
-    for told in (hub.access_log, hub.audit_log, of_hits):
-        if told is not None:
-            cache.dispatcher.tell_hits(told.hit)
 
 
 def _tend_connections(config: Config, hub: Hub) -> None:
@@ -199,9 +176,9 @@ def _tend_connections(config: Config, hub: Hub) -> None:
     for endpoint in hub.endpoints.all:
         hub.keep(partial(prober.watch, endpoint), f"probe {endpoint.uri}")
     hub.keep(partial(_flush, hub.metrics, hub.settings.room.budgets, hub.member), "flush metrics")
-    if hub.tops is not None:
-        hub.keep(partial(_count, hub.tops), "count tables and users")
-    for one in _logs(hub):
+    if hub.logs.tops is not None:
+        hub.keep(partial(_count, hub.logs.tops), "count tables and users")
+    for one in hub.logs.kept:
         hub.keep(partial(_flush_log, one), "flush a log")
 
 
@@ -209,13 +186,8 @@ def _tend_caches(config: Config, hub: Hub, opened: Opened) -> None:
     """Start what keeps the caches and the recording going."""
     cache, ttl, writer = opened.cache, opened.ttl, opened.writer
     if cache is not None and config.serve_stale:
-        cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.keep(partial(_doubt, config, cache.page, hub.endpoints), "doubt metastores")
-    if cache is not None and config.peers:
-        write_age_ns = fleet_times(config.peers).write_age_ns
-        hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
-        hub.peers.waited = partial(_waited, hub)
-        cache.dispatcher.has_peers(hub.peers.tell, hub.peers.alone)
+    if hub.peers is not None:
         hub.keep(hub.peers.run, "ask peers")
     if cache is not None:
         asyncio.get_running_loop().add_reader(cache.waker.fileno(), cache.hear, hub)
@@ -226,12 +198,6 @@ def _tend_caches(config: Config, hub: Hub, opened: Opened) -> None:
         hub.keep(ttl.tend, "tend TTL cache")
     if writer is not None:
         hub.keep(partial(_write_out, writer), "write the recording")
-
-
-def _waited(hub: Hub, by: AnsweredBy, seconds: float) -> None:
-    hub.metrics.waited_for_peers(by, seconds)
-    if by == "page":
-        hub.say("the peers' process has not answered: a call has waited for leases", by, seconds=f"{seconds:.1f}")
 
 
 def _http_service(config: Config, hub: Hub, heeding: SetUgiCheck) -> HttpService:

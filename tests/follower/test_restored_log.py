@@ -11,7 +11,7 @@ import pytest
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.follower.step import ResetReason
-from hms_cache_proxy.methods.decision import Forward
+from hms_cache_proxy.methods.decision import ClientCall, Forward
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.follower.stepped import Stepped
@@ -145,7 +145,7 @@ def test_a_write_that_began_before_does_not_expect_an_id_of_the_time_before(
     message = request("alter_table", {"dbname": unique_name.encode(), "tbl_name": b"t", "new_tbl": table})
     header = parse_header(message)
     assert isinstance(header, Header)
-    forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    forward = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(forward, Forward)
     forward.pending.sending()
     assert stepped.caught_up().reset is ResetReason.WENT_BACK

@@ -7,7 +7,7 @@ Job: send requests the way a worker does and say who answered. Must not know: ho
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +15,8 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait, Work
-from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward, Serve, Wait, Work
+from hms_cache_proxy.methods.dispatch import CacheDispatcher, SharedState, WorkerLinks
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -58,7 +58,7 @@ class Opened(Protocol):
 class Local:
     """One client connection to a dispatcher."""
 
-    def __init__(self, followed: Opened, oracle: Oracle, dispatcher: Dispatcher, waker: Waker) -> None:
+    def __init__(self, followed: Opened, oracle: Oracle, dispatcher: CacheDispatcher, waker: Waker) -> None:
         self.followed: Any = followed  # Followed, or Filled: tests know which
         self.oracle = oracle
         self.dispatcher = dispatcher
@@ -71,8 +71,16 @@ class Local:
         config, page = followed.config, followed.page
         waker = Waker(paths.follower_socket(config))
         shared = SharedState(page, followed.reader, followed.fences)
-        dispatcher = Dispatcher(config, shared, metrics, waker.wake)
+        dispatcher = CacheDispatcher(config, shared, metrics, WorkerLinks(waker.wake))
         return cls(followed, Oracle(address), dispatcher, waker)
+
+    def with_settings(self, **settings: Any) -> Local:
+        """A connection to a dispatcher of its own, over the same cache."""
+        followed = self.followed
+        shared = SharedState(followed.page, followed.reader, followed.fences)
+        config = replace(followed.config, **settings)
+        dispatcher = CacheDispatcher(config, shared, WorkerMetrics(), WorkerLinks(self.waker.wake))
+        return Local(followed, self.oracle, dispatcher, self.waker)
 
     def another(self) -> Local:
         """A second connection to the same dispatcher."""
@@ -102,13 +110,13 @@ class Local:
     def _decided(self, header: Header, message: bytes, arrived_ns: int) -> Serve | Forward:
         """As a server asks: one that has to wait is asked about again when the follower has moved, or in the end."""
         dispatcher, session = self.dispatcher, self.session
-        decision = dispatcher.decide(session, header, message, arrived_ns, patient=True)
+        decision = dispatcher.decide(ClientCall.of(session, header, message, arrived_ns, patient=True))
         while isinstance(decision, Wait):
             patient = True
             while dispatcher.moved() == decision.seen and patient:
                 time.sleep(0.0005)
                 patient = time.monotonic_ns() < decision.until_ns
-            decision = dispatcher.decide(session, header, message, arrived_ns, patient=patient)
+            decision = dispatcher.decide(ClientCall.of(session, header, message, arrived_ns, patient=patient))
         if not isinstance(decision, Work):
             return decision
         found = decision.step()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.methods.decision import Forward, Work
+from hms_cache_proxy.methods.decision import ClientCall, Forward, Work
 from hms_cache_proxy.methods.readers import aggregates, portions
 from hms_cache_proxy.methods.readers.column_arrays import ROW, SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -209,7 +209,7 @@ def test_a_table_that_changes_between_turns(
     header = parse_header(message)
     assert isinstance(header, Header)
     local42.session.floors = None
-    work = local42.dispatcher.decide(local42.session, header, message, time.monotonic_ns())
+    work = local42.dispatcher.decide(ClientCall.of(local42.session, header, message, time.monotonic_ns()))
     assert isinstance(work, Work)
     assert work.step() is None
     with Oracle(world42.address) as hms:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.config import paths
-from hms_cache_proxy.methods.decision import Forward
-from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
-from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.methods.decision import ClientCall, Forward
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.follower.harness import Followed
 from tests.methods.local import Asked, Local
@@ -99,7 +96,7 @@ def test_a_fenced_table_is_asked_for_and_others_are_not(local: Local, world42: W
     message = request("alter_table", altered(world42, table, b"x"))
     header = parse_header(message)
     assert isinstance(header, Header)
-    write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    write = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(write, Forward) and write.outcome == "write"
     write.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
@@ -117,7 +114,7 @@ def test_a_write_that_never_left_fences_nothing(local: Local, world42: World, ta
     message = request("alter_table", altered(world42, table, b"x"))
     header = parse_header(message)
     assert isinstance(header, Header)
-    write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    write = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(write, Forward)
     write.pending.sending()
     write.pending.failed(sent=False)
@@ -199,7 +196,7 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
     message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"no_such_thing")
     header = parse_header(message)
     assert isinstance(header, Header)
-    forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    forward = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(forward, Forward) and forward.label == "other"
     forward.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
@@ -215,14 +212,11 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
 def test_an_unknown_method_that_an_operator_calls_a_read_fences_nothing(
     local: Local, world42: World, table: bytes
 ) -> None:
-    config = replace(local.followed.config, read_methods=("no_such_thing",))
-    followed = local.followed
-    shared = SharedState(followed.page, followed.reader, followed.fences)
-    dispatcher = Dispatcher(config, shared, WorkerMetrics(), local.waker.wake)
+    dispatcher = local.with_settings(read_methods=("no_such_thing",)).dispatcher
     message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"no_such_thing")
     header = parse_header(message)
     assert isinstance(header, Header)
-    forward = dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    forward = dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(forward, Forward) and (forward.label, forward.outcome) == ("other", "relay")
     forward.pending.sending()
     assert get_table(local.another(), world42, table).by in ("hit", "hot")
@@ -232,7 +226,7 @@ def test_a_name_that_no_service_has_fences_nothing(local: Local, world42: World,
     message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"get_t\xe6\x97ble_re")
     header = parse_header(message)
     assert isinstance(header, Header)
-    forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    forward = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns()))
     assert isinstance(forward, Forward) and (forward.label, forward.outcome) == ("other", "relay")
     forward.pending.sending()
     forward.pending.failed(sent=True)
@@ -326,17 +320,16 @@ def test_set_meta_conf_relays_for_good(local: Local, world42: World, table: byte
 
 
 def test_personal_replies_are_for_one_person(local: Local, world42: World, table: bytes) -> None:
-    local.dispatcher.authorize("per_user")
-    alice, bob = local.another(), local.another()
+    personal = local.with_settings(authorization="per_user")
+    alice, bob = personal.another(), personal.another()
     alice.session.identity, bob.session.identity = b"alice", b"bob"
     first = get_table(alice, world42, table)
     assert (first.by, first.reason) == ("miss", "authorization")
     until(lambda: get_table(alice, world42, table), lambda asked: asked.by == "hot")
     assert get_table(bob, world42, table).by == "miss"
-    local.dispatcher.authorize("relay")
-    assert get_table(alice, world42, table).reason == "authorization"
-    local.dispatcher.authorize("none")
-    until(lambda: get_table(alice, world42, table), lambda asked: asked.by == "hit")
+    relaying = local.with_settings(authorization="relay")
+    assert get_table(relaying, world42, table).reason == "authorization"
+    until(lambda: get_table(local, world42, table), lambda asked: asked.by == "hit")
 
 
 def privileges(world: World, table: bytes) -> Any:
@@ -350,7 +343,7 @@ def privileges(world: World, table: bytes) -> Any:
 
 def test_what_a_user_was_shown_is_forgotten_with_a_revoke(local: Local, world42: World, table: bytes) -> None:
     """Whichever right was taken, and whichever worker has answered: what was learned before is asked for again."""
-    local.dispatcher.authorize("per_user")
+    local = local.with_settings(authorization="per_user")
     bag = privileges(world42, table)
     assert local.ask("grant_privileges", privileges=bag).reply.value.success
     alice, admin = local.another(), local.another()
@@ -374,7 +367,7 @@ def test_a_large_write_fences_what_its_beginning_names(local: Local, world42: Wo
     message = request("add_partitions", {"new_parts": rows})[:900]
     header = parse_header(message)
     assert isinstance(header, Header)
-    write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns(), complete=False)
+    write = local.dispatcher.decide(ClientCall.of(local.session, header, message, time.monotonic_ns(), complete=False))
     assert isinstance(write, Forward)
     write.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"

@@ -17,7 +17,7 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods import expression_routes
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve
 from hms_cache_proxy.methods.expression_routes import ROUTES, ExpressionRoutes
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import expressions, partitions
@@ -260,7 +260,7 @@ def test_a_relayed_expression_shows_the_way(tmp_path: Path) -> None:
             message = request("get_partitions_by_expr", {"req": wanted}, 5)
             header = parse_header(message)
             assert isinstance(header, Header)
-            return bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+            return bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
 
         def relayed(as_filter: str, answer: bytes) -> str:
             forward = decided(as_filter)

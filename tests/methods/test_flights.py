@@ -18,9 +18,9 @@ from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.methods import flights, misses
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
-from hms_cache_proxy.methods.protection import ProtectedDecider
+from hms_cache_proxy.methods.protection import ProtectedDispatcher
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.store.protocol import TableRecord
@@ -76,7 +76,7 @@ def decided(
     header = parse_header(message)
     assert isinstance(header, Header)
     now_ns = time.monotonic_ns() if arrived_ns is None else arrived_ns
-    return bench.dispatcher.decide(session, header, message, now_ns, patient=patient)
+    return bench.dispatcher.decide(ClientCall.of(session, header, message, now_ns, patient=patient))
 
 
 def leaves(bench: Bench, arrived_ns: int | None = None) -> Forward:
@@ -248,13 +248,15 @@ def test_answers_are_forgotten(bench: Bench) -> None:
 def test_reads_without_a_place_do_not_wake_each_other(bench: Bench) -> None:
     """Else each is decided again when another has been, again and again until there is a place."""
     settings = ProtectionSection(calls_per_address=1)
-    limited = ProtectedDecider(bench.dispatcher, settings, frozenset(), queue_ns=LONG_NS)
+    limited = ProtectedDispatcher(bench.dispatcher, settings, frozenset(), queue_ns=LONG_NS)
 
     def ask(number: int) -> Decision:
         message = encode_call("get_tables", SALES, f"*{number}|*s")
         header = parse_header(message)
         assert isinstance(header, Header)
-        return limited.decide(ClientSession(peer=f"a:{number}"), header, message, time.monotonic_ns(), patient=True)
+        return limited.decide(
+            ClientCall.of(ClientSession(peer=f"a:{number}"), header, message, time.monotonic_ns(), patient=True)
+        )
 
     first = ask(0)
     assert isinstance(first, Forward) and first.hold_bytes, "one that others could share"

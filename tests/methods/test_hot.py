@@ -17,11 +17,11 @@ from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods import patience
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.hot import AWAKE_NS, MARKED_NS, SAMPLED_EVERY
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE
-from tests.methods.warm import TARGET, Bench, opened, request
+from tests.methods.warm import TARGET, Bench, Listening, opened, request
 from tests.testbed.raw import encode_call
 
 SHORT_NS = 200_000_000
@@ -169,12 +169,17 @@ def test_set_meta_conf_stops_it_for_that_connection(warm: Bench) -> None:
 
 
 def test_new_rules_stop_it(warm: Bench) -> None:
-    warm.dispatcher.authorize("relay")
-    assert warm.hot() is None
-    warm.dispatcher.authorize("none")
+    warm.dispatcher.forget()
     assert warm.hot() is None  # what was kept under other rules is gone
     warm.decide()
     assert warm.hot() is not None
+
+
+def test_nobody_gets_what_everybody_must_ask_for(tmp_path: Path) -> None:
+    with opened(tmp_path, authorization="relay") as bench:
+        assert bench.hot() is None
+        asked = _asked(bench, time.monotonic_ns())
+        assert isinstance(asked, Forward) and asked.reason == "authorization"
 
 
 def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> No
         bench.step()
         whole, header = request(), parse_header(request())
         assert isinstance(header, Header)
-        assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns), Serve)
+        assert isinstance(bench.dispatcher.decide(ClientCall.of(bench.session, header, whole, arrived_ns)), Serve)
         assert bench.dispatcher.hot(bench.session, whole, arrived_ns) is not None
         assert bench.hot() is None
 
@@ -268,7 +273,7 @@ def _asked(bench: Bench, arrived_ns: int, message: bytes | None = None, *, patie
     whole = message or request()
     header = parse_header(whole)
     assert isinstance(header, Header)
-    return bench.dispatcher.decide(bench.session, header, whole, arrived_ns, patient=patient)
+    return bench.dispatcher.decide(ClientCall.of(bench.session, header, whole, arrived_ns, patient=patient))
 
 
 def test_eventual_needs_only_a_cache_that_serves_and_is_followed(tmp_path: Path) -> None:
@@ -288,15 +293,19 @@ def test_eventual_needs_only_a_cache_that_serves_and_is_followed(tmp_path: Path)
         assert bench.hot() is None
 
 
-def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
-    told: list[tuple[object, ...]] = []
-    counts = warm.metrics.slot("get_table", "hit")
-    before = sum(counts.buckets) + counts.quick
-    warm.dispatcher.tell_hits(lambda *answer: told.append(answer))
-    expected = warm.hot()
-    assert expected is not None and warm.hot(request()[:-1]) is None
-    assert sum(counts.buckets) + counts.quick == before + 1
-    ((arrived_ns, took_ns, reply, session, message, label),) = told
+@pytest.mark.parametrize("number", [1, 2])
+def test_answers_are_told_and_counted_all_the_same(tmp_path: Path, number: int) -> None:
+    """Also if several are told."""
+    heard: list[tuple[object, ...]] = []
+    with opened(tmp_path, Listening(told=(lambda *answer: heard.append(answer),) * number)) as warm:
+        warm.decide()
+        counts = warm.metrics.slot("get_table", "hit")
+        before = sum(counts.buckets) + counts.quick
+        expected = warm.hot()
+        assert expected is not None and warm.hot(request()[:-1]) is None
+        assert sum(counts.buckets) + counts.quick == before + 1
+    assert heard == heard[:1] * number
+    arrived_ns, took_ns, reply, session, message, label = heard[0]
     assert isinstance(arrived_ns, int) and isinstance(took_ns, int) and isinstance(label, HitLabel)
     assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
     assert (reply, session, message) == (expected, warm.session, request())
@@ -305,7 +314,7 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
 
 @pytest.mark.parametrize("took_ns", [0, 10**9])
 def test_samples_are_chosen_by_the_clock_however_long_an_answer_takes(warm: Bench, took_ns: int) -> None:
-    samples = warm.dispatcher.samples
+    samples = warm.samples
     samples.clear()
     began_ns = (time.monotonic_ns() - took_ns) >> 10 << 10  # 16 moments of 64 ns each
     answers = [warm.dispatcher.hot(warm.session, request(), began_ns + moment * 64) for moment in range(32)]
@@ -341,7 +350,7 @@ def test_a_read_of_what_is_not_loaded_is_marked(tmp_path: Path) -> None:
         message = encode_call("get_table", "sales", "gone", seqid=1)
         header = parse_header(message)
         assert isinstance(header, Header)
-        bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+        bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
         assert bench.reader.uses.used_s(targets.table(b"hive", b"sales", b"gone")) > 0
 
 
@@ -367,8 +376,10 @@ def test_without_a_lease_a_read_that_has_waited_for_a_look_is_hot(tmp_path: Path
         whole, arrived_ns = request(), time.monotonic_ns()
         header = parse_header(whole)
         assert isinstance(header, Header)
-        assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns, patient=True), Wait)
+        assert isinstance(
+            bench.dispatcher.decide(ClientCall.of(bench.session, header, whole, arrived_ns, patient=True)), Wait
+        )
         bench.step()
-        assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns), Serve)
+        assert isinstance(bench.dispatcher.decide(ClientCall.of(bench.session, header, whole, arrived_ns)), Serve)
         assert bench.dispatcher.hot(bench.session, whole, arrived_ns) is not None
         assert bench.hot() is None, "this one has arrived later"

@@ -11,7 +11,7 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, TableStub
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import TableKey, TableRecord
 from hms_cache_proxy.wire import spec
@@ -50,7 +50,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def decided(bench: Bench, message: bytes) -> Decision:
     header = parse_header(message)
     assert isinstance(header, Header)
-    return bench.dispatcher.decide(ClientSession(), header, message, time.monotonic_ns(), patient=False)
+    return bench.dispatcher.decide(ClientCall.of(ClientSession(), header, message, time.monotonic_ns(), patient=False))
 
 
 def leaves(bench: Bench, message: bytes) -> Forward:

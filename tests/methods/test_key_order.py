@@ -13,7 +13,7 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
-from hms_cache_proxy.methods.decision import Decision, Forward, Serve
+from hms_cache_proxy.methods.decision import ClientCall, Decision, Forward, Serve
 from hms_cache_proxy.methods.verdicts import question
 from hms_cache_proxy.store.foreign_keys import NOWHERE, ColumnPlace, ForeignKey, places_pack
 from hms_cache_proxy.store.protocol import ConstraintKind, Constraints, TableRecord
@@ -74,7 +74,7 @@ def asked(bench: Bench, method: str, request: Any) -> Decision:
     message = encode(method, {"request": request}, 5)
     header = parse_header(message)
     assert isinstance(header, Header)
-    return bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    return bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
 
 
 def answer(bench: Bench, method: str, request: Any) -> Any:

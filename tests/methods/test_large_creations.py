@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.methods import large_requests
-from hms_cache_proxy.methods.capabilities import CapableDecider
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Work
+from hms_cache_proxy.methods.capabilities import CapableDispatcher
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Work
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE
 from tests.methods.oracle import request
@@ -29,8 +29,9 @@ def test_a_call_that_is_read_in_slices(tmp_path: Path, monkeypatch: pytest.Monke
     header = parse_header(message)
     assert isinstance(header, Header) and len(message) > large_requests.WHOLE_BYTES
     with opened(tmp_path) as bench:
-        decider = CapableDecider(bench.dispatcher, {"*": ["HIVESQL"]}, relocates=relocates)
-        decision: Decision | None = decider.decide(ClientSession(), header, message, time.monotonic_ns())
+        dispatcher = CapableDispatcher(bench.dispatcher, {"*": ["HIVESQL"]}, relocates=relocates)
+        call = ClientCall.of(ClientSession(), header, message, time.monotonic_ns())
+        decision: Decision | None = dispatcher.decide(call)
         assert isinstance(decision, Work), "else this shows nothing"
         work, decision = decision, None
         while decision is None:

@@ -14,7 +14,7 @@ from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.methods import large_requests
-from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Work
+from hms_cache_proxy.methods.decision import ClientCall, Decision, Forward, Serve, Work
 from hms_cache_proxy.methods.effects import FencedWrite, Lock
 from hms_cache_proxy.methods.method_plan import EVERYTHING, plan
 from hms_cache_proxy.methods.partial_decode import decode_beginning
@@ -48,7 +48,7 @@ def decided(bench: Bench, message: bytes) -> tuple[Decision, int]:
     """What is done with it, and after how many turns."""
     header = parse_header(message)
     assert isinstance(header, Header)
-    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    decision = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
     turns = 1
     while isinstance(decision, Work):
         decision = decision.step() or decision
@@ -163,7 +163,7 @@ def test_a_commit_between_the_slices_is_not_seen(bench: Bench) -> None:
     assert isinstance(header, Header)
     wanted = asked(bench, NAMES[:4500])[0]
     assert not bench.reader.streams.tend()
-    work = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    work = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
     while bench.reader.streams.waiting is False:
         assert isinstance(work, Work)
         work = work.step() or work
@@ -182,7 +182,7 @@ def test_names_that_hold_their_state_for_too_long_are_relayed(bench: Bench, slic
     message = encode_call("get_partitions_by_names", DATABASE[1].decode(), TABLE[2].decode(), NAMES[:2500], seqid=9)
     header = parse_header(message)
     assert isinstance(header, Header)
-    work = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    work = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
     for _ in range(slices):
         assert isinstance(work, Work)
         work = work.step() or work

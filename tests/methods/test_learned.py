@@ -15,7 +15,7 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.replies import stand
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.methods import shapes
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.methods.verdicts import BY_PART, BY_TABLE, Verdicts, question, same
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -50,7 +50,7 @@ class Proxy:
     def decide(self, user: bytes, message: bytes) -> Decision:
         header = parse_header(message)
         assert isinstance(header, Header)
-        return self.bench.dispatcher.decide(self.users[user], header, message, time.monotonic_ns())
+        return self.bench.dispatcher.decide(ClientCall.of(self.users[user], header, message, time.monotonic_ns()))
 
     def hit(self, user: bytes = ALICE, message: bytes | None = None) -> bytes | None:
         """The reply from the cache, in either way; None if the metastore is asked."""
@@ -381,7 +381,9 @@ def test_a_user_who_is_refused_does_not_wait_for_the_follower(proxy: Proxy) -> N
     forward.pending.reply_began(proxy.users[ALICE], time.monotonic_ns())
     header = parse_header(request())
     assert isinstance(header, Header)
-    decided = proxy.bench.dispatcher.decide(proxy.users[ALICE], header, request(), time.monotonic_ns(), patient=True)
+    decided = proxy.bench.dispatcher.decide(
+        ClientCall.of(proxy.users[ALICE], header, request(), time.monotonic_ns(), patient=True)
+    )
     assert not isinstance(decided, Forward) or decided.reason == "verdict"
     assert isinstance(decided, Forward)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hive_metastore.ttypes import LockComponent, LockLevel, LockRequest, LockType
 
-from hms_cache_proxy.methods.decision import ClientSession, Forward
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 from tests.cache.records import DATABASE, TABLE
@@ -33,7 +33,7 @@ def lock(bench: Bench, session: ClientSession, *types: int, state: int = GRANTED
     message = encode_call("lock", LockRequest(components, user="u", hostname="h"))
     header = parse_header(message)
     assert isinstance(header, Header)
-    forward = bench.dispatcher.decide(session, header, message, time.monotonic_ns())
+    forward = bench.dispatcher.decide(ClientCall.of(session, header, message, time.monotonic_ns()))
     assert isinstance(forward, Forward)
     forward.pending.sending()
     response = spec.result("lock")(success=spec.struct("LockResponse")(lockid=5, state=state))

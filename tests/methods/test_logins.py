@@ -9,8 +9,8 @@ import pytest
 from thrift.Thrift import TApplicationException
 
 from hms_cache_proxy.config.tokens import TokensSection
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve
-from hms_cache_proxy.methods.logins import TOKEN_STORE, LoginDecider
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve
+from hms_cache_proxy.methods.logins import TOKEN_STORE, LoginDispatcher
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.token_calls import TOKENS
 from hms_cache_proxy.security.cancelled_tokens import CancelledTokens
@@ -31,13 +31,13 @@ def issuer_in(directory: Path, **more: Any) -> TokenIssuer:
     return TokenIssuer(TokensSection(), keys, CancelledTokens(directory / "cancelled"), names, **more)
 
 
-def decided(decider: LoginDecider, how: str, method: str, *args: str) -> Decision:
+def decided(dispatcher: LoginDispatcher, how: str, method: str, *args: str) -> Decision:
     """For a client that has logged in so; empty: for one that has not."""
     message = encode_call(method, *args, seqid=3)
     header = parse_header(message)
     assert isinstance(header, Header)
     session = ClientSession("10.0.0.1:7", login=Admitted("alice", how) if how else None)
-    return decider.decide(session, header, message, 0)
+    return dispatcher.decide(ClientCall.of(session, header, message, 0))
 
 
 def refusal(decision: Decision) -> str:
@@ -52,13 +52,13 @@ def refusal(decision: Decision) -> str:
 @pytest.mark.parametrize("upstream", [False, True])
 def test_calls_of_the_token_store(method: str, upstream: bool) -> None:
     for how in ("", "GSSAPI", "jwt"):
-        blocking = LoginDecider(RelayDispatcher("no_store"), upstream=upstream, block=ALL)
+        blocking = LoginDispatcher(RelayDispatcher("no_store"), upstream=upstream, block=ALL)
         decision = decided(blocking, how, method)
         if how or upstream:
             assert f"refuses {method}: " in refusal(decision) and "security.block" in refusal(decision)
         else:
             assert isinstance(decision, Forward)
-        open_one = LoginDecider(RelayDispatcher("no_store"), upstream=upstream, block=())
+        open_one = LoginDispatcher(RelayDispatcher("no_store"), upstream=upstream, block=())
         assert isinstance(decided(open_one, how, method), Forward)
 
 
@@ -66,10 +66,12 @@ def test_calls_of_the_token_store(method: str, upstream: bool) -> None:
 def test_calls_for_tokens(method: str, tmp_path: Path) -> None:
     """Never those of a metastore that the proxy logs in to."""
     for upstream in (False, True):
-        decider = LoginDecider(RelayDispatcher("no_store"), upstream=upstream, block=(), tokens=issuer_in(tmp_path))
-        assert isinstance(decided(decider, "GSSAPI", method, "alice"), Serve)
+        dispatcher = LoginDispatcher(
+            RelayDispatcher("no_store"), upstream=upstream, block=(), tokens=issuer_in(tmp_path)
+        )
+        assert isinstance(decided(dispatcher, "GSSAPI", method, "alice"), Serve)
         for how in ("", "jwt", "header"):
-            decision = decided(decider, how, method, "alice")
+            decision = decided(dispatcher, how, method, "alice")
             if upstream:
                 assert "only to clients that have logged in with Kerberos" in refusal(decision)
             else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.changes import Changes
-from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, flat_table
@@ -35,7 +35,7 @@ def asked(**fields: object) -> bytes:
 def decided(bench: Bench, session: ClientSession, message: bytes) -> Decision:
     header = parse_header(message)
     assert isinstance(header, Header)
-    return bench.dispatcher.decide(session, header, message, time.monotonic_ns())
+    return bench.dispatcher.decide(ClientCall.of(session, header, message, time.monotonic_ns()))
 
 
 def answered(bench: Bench, session: ClientSession, message: bytes) -> None:

@@ -12,7 +12,7 @@ from hive_metastore.ttypes import CheckLockRequest, LockComponent, LockLevel, Lo
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.consistency.notes import Note, NoteKind, notes_after
-from hms_cache_proxy.methods.decision import ClientSession, Forward
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
@@ -24,27 +24,40 @@ from hms_cache_proxy.wire.message import (
     parse_header,
 )
 from tests.cache.records import DATABASE, TABLE
-from tests.methods.warm import Bench, opened
+from tests.methods.warm import Bench, Listening, opened
 from tests.testbed.raw import encode_call
 
 DROP = encode_call("drop_table", DATABASE[1].decode(), TABLE[2].decode(), True)
 LOCKED = targets.table(*TABLE)
 
 
+class Fleet:
+    """The other proxies: notes what it is told, and which writes leave without a word of the process."""
+
+    def __init__(self) -> None:
+        self.told: list[PeerRequest] = []
+        self.untold: set[int] = set()
+
+    def tell(self, request: PeerRequest) -> None:
+        self.told.append(request)
+
+    def alone(self, number: int) -> bool:
+        return number in self.untold
+
+
 class Told:
     """A worker with peers, and what it has told them without asking."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, fleet: Fleet) -> None:
         self.bench = bench
-        self.told: list[PeerRequest] = []
-        self.alone: set[int] = set()
-        bench.dispatcher.has_peers(self.told.append, self.alone.__contains__)
+        self.told = fleet.told
+        self.untold = fleet.untold
         bench.page[Slot.PEERS_SETTLED] = 1
 
     def forward(self, message: bytes) -> Forward:
         header = parse_header(message)
         assert isinstance(header, Header)
-        forward = self.bench.dispatcher.decide(ClientSession(), header, message, time.monotonic_ns())
+        forward = self.bench.dispatcher.decide(ClientCall.of(ClientSession(), header, message, time.monotonic_ns()))
         assert isinstance(forward, Forward)
         return forward
 
@@ -74,8 +87,9 @@ class Told:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Told]:
-    with opened(tmp_path, peers="127.0.0.1:1", peer_listen="127.0.0.1:1") as bench:
-        yield Told(bench)
+    fleet = Fleet()
+    with opened(tmp_path, Listening(fleet), peers="127.0.0.1:1", peer_listen="127.0.0.1:1") as bench:
+        yield Told(bench, fleet)
 
 
 def test_a_write(worker: Told) -> None:
@@ -117,7 +131,7 @@ def test_a_write_that_has_left_without_a_word_of_the_process(worker: Told) -> No
     forward = worker.forward(DROP)
     asked = forward.pending.leaving()
     assert asked is not None
-    worker.alone.add(asked.number)
+    worker.untold.add(asked.number)
     worker.answered(forward, message_header(b"drop_table", MessageType.REPLY, 0) + b"\0")
     assert worker.notes() == [Note(NoteKind.MISSED, asked.targets)]
     assert list(worker.bench.fences.standing().values()) == ["finite"]
@@ -197,7 +211,7 @@ def test_without_peers_nothing_is_asked(tmp_path: Path) -> None:
     with opened(tmp_path) as bench:
         header = parse_header(DROP)
         assert isinstance(header, Header)
-        forward = bench.dispatcher.decide(ClientSession(), header, DROP, time.monotonic_ns())
+        forward = bench.dispatcher.decide(ClientCall.of(ClientSession(), header, DROP, time.monotonic_ns()))
         assert isinstance(forward, Forward)
         assert forward.pending.leaving() is None
         assert bench.fences.standing() == {}, "the fence is raised when it leaves"

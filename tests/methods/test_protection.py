@@ -1,5 +1,5 @@
-"""What `[protection]` refuses; its limits, and the waits of the decider behind it: each is woken only by what it waits
-for."""
+"""What `[protection]` refuses; its limits, and the waits of the dispatcher behind it: each is woken only by what it
+waits for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.config.protection import ProtectionSection
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Decision, Forward, Serve, Wait, Work
-from hms_cache_proxy.methods.protection import _MORE, _OF_READERS, ProtectedDecider
+from hms_cache_proxy.methods.decision import (
+    BaseDispatcher,
+    ClientCall,
+    ClientSession,
+    Decision,
+    Forward,
+    Serve,
+    Wait,
+    Work,
+)
+from hms_cache_proxy.methods.protection import _MORE, _OF_READERS, ProtectedDispatcher
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.methods.oracle import request
@@ -22,7 +31,7 @@ from tests.testbed.raw import encode_call
 QUEUE_NS = 10**9
 
 
-class Inner(BaseDecider):
+class Inner(BaseDispatcher):
     """Decides what it was told to."""
 
     decision: Decision = Forward("get_table", "miss")
@@ -30,24 +39,17 @@ class Inner(BaseDecider):
     def moved(self) -> int:
         return 7
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
+    def decide(self, call: ClientCall) -> Decision:
         return self.decision
 
 
-def asked(decider: ProtectedDecider, peer: str, now_ns: int | None = None) -> Decision:
+def asked(dispatcher: ProtectedDispatcher, peer: str, now_ns: int | None = None) -> Decision:
     message = encode_call("get_table", "d", "t")
     header = parse_header(message)
     assert isinstance(header, Header) and header.type is MessageType.CALL
-    return decider.decide(ClientSession(peer=peer), header, message, now_ns or monotonic_ns(), patient=True)
+    return dispatcher.decide(
+        ClientCall.of(ClientSession(peer=peer), header, message, now_ns or monotonic_ns(), patient=True)
+    )
 
 
 @pytest.mark.parametrize("oneway", [False, True])
@@ -65,11 +67,11 @@ def test_a_write_is_refused_whatever_the_type_of_its_message(
     """A metastore does it, whatever the type: it looks at the method alone."""
     inner = Inner()
     inner.decision = Forward("drop_table", "write")
-    decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
+    dispatcher = ProtectedDispatcher(inner, settings, frozenset(), queue_ns=QUEUE_NS)
     message = encode_call("drop_table", "d", "t", True, oneway=oneway).replace(b"drop_table", method)
     header = parse_header(message)
     assert isinstance(header, Header) and (header.type is MessageType.ONEWAY) is oneway
-    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    refused = dispatcher.decide(ClientCall.of(ClientSession(peer="a:1"), header, message, monotonic_ns()))
     assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", reason)
 
 
@@ -95,10 +97,12 @@ def in_database(name: bytes) -> Iterator[bytes]:
 def is_refused(message: bytes, settings: ProtectionSection, *, complete: bool = True) -> bool:
     inner = Inner()
     inner.decision = Forward("other", "write")
-    decider = ProtectedDecider(inner, settings, frozenset(), queue_ns=QUEUE_NS)
+    dispatcher = ProtectedDispatcher(inner, settings, frozenset(), queue_ns=QUEUE_NS)
     header = parse_header(message)
     assert isinstance(header, Header)
-    decision = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns(), complete=complete)
+    decision = dispatcher.decide(
+        ClientCall.of(ClientSession(peer="a:1"), header, message, monotonic_ns(), complete=complete)
+    )
     while isinstance(decision, Work):
         decision = decision.step() or decision
     return isinstance(decision, Serve)
@@ -201,37 +205,37 @@ def test_hive_reads_transactional_tables_through_a_read_only_proxy() -> None:
 
 @pytest.mark.parametrize("oneway", [False, True])
 def test_a_read_is_refused_whatever_the_type_of_its_message(oneway: bool) -> None:
-    decider = ProtectedDecider(Inner(), ProtectionSection(refuse_reads=("d",)), frozenset(), queue_ns=QUEUE_NS)
+    dispatcher = ProtectedDispatcher(Inner(), ProtectionSection(refuse_reads=("d",)), frozenset(), queue_ns=QUEUE_NS)
     message = encode_call("get_table", "d", "t", oneway=oneway)
     header = parse_header(message)
     assert isinstance(header, Header)
-    refused = decider.decide(ClientSession(peer="a:1"), header, message, monotonic_ns())
+    refused = dispatcher.decide(ClientCall.of(ClientSession(peer="a:1"), header, message, monotonic_ns()))
     assert isinstance(refused, Serve) and (refused.outcome, refused.reason) == ("error", "refused")
 
 
 def test_a_place_returns_when_its_call_is_forgotten() -> None:
     inner = Inner()
-    decider = ProtectedDecider(inner, ProtectionSection(calls_per_address=1), frozenset(), queue_ns=QUEUE_NS)
-    first: Decision | None = asked(decider, "a:1")
+    dispatcher = ProtectedDispatcher(inner, ProtectionSection(calls_per_address=1), frozenset(), queue_ns=QUEUE_NS)
+    first: Decision | None = asked(dispatcher, "a:1")
     assert isinstance(first, Forward)
-    assert isinstance(asked(decider, "b:1"), Forward), "another address"
-    waiting = asked(decider, "a:2")
-    assert isinstance(waiting, Wait) and waiting.seen == decider.moved()
+    assert isinstance(asked(dispatcher, "b:1"), Forward), "another address"
+    waiting = asked(dispatcher, "a:2")
+    assert isinstance(waiting, Wait) and waiting.seen == dispatcher.moved()
     first = None
     gc.collect()
-    assert waiting.seen != decider.moved(), "it is decided again"
-    second = asked(decider, "a:2")
+    assert waiting.seen != dispatcher.moved(), "it is decided again"
+    second = asked(dispatcher, "a:2")
     assert isinstance(second, Forward)
     second.pending.failed(True)
-    third = asked(decider, "a:2")
+    third = asked(dispatcher, "a:2")
     assert isinstance(third, Forward), "a call that failed holds nothing"
-    late = asked(decider, "a:3", monotonic_ns() - QUEUE_NS)
+    late = asked(dispatcher, "a:3", monotonic_ns() - QUEUE_NS)
     assert isinstance(late, Serve) and (late.outcome, late.reason) == ("error", "address_busy")
     inner.decision = Wait(inner.moved(), 1)
-    wait = asked(decider, "a:4")
-    assert isinstance(wait, Wait) and wait.seen == decider.moved(), "a wait behind it is not woken by places"
+    wait = asked(dispatcher, "a:4")
+    assert isinstance(wait, Wait) and wait.seen == dispatcher.moved(), "a wait behind it is not woken by places"
     inner.decision = Work(lambda: Wait(inner.moved(), 1))
-    work = asked(decider, "a:5")
+    work = asked(dispatcher, "a:5")
     assert isinstance(work, Work)
     ended = work.step()
-    assert isinstance(ended, Wait) and ended.seen == decider.moved(), "nor is one that a large request ends in"
+    assert isinstance(ended, Wait) and ended.seen == dispatcher.moved(), "nor is one that a large request ends in"

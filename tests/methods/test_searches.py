@@ -14,7 +14,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.streams import SEARCHED_NS
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.methods.decision import Forward, Serve, Work
+from hms_cache_proxy.methods.decision import ClientCall, Forward, Serve, Work
 from hms_cache_proxy.methods.readers import filter_walk, filters
 from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.wire import spec
@@ -46,7 +46,7 @@ def request(text: str) -> bytes:
 def decided(bench: Bench, message: bytes) -> Serve | Forward | Work:
     header = parse_header(message)
     assert isinstance(header, Header)
-    decision = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+    decision = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
     assert isinstance(decision, Serve | Forward | Work)
     return decision
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.methods.decision import ClientSession, Forward
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -37,7 +37,7 @@ def test_reads_are_sent_again_in_every_mode(tmp_path: Path, method: str, again: 
     (tmp_path / "ttl").mkdir()
     with warm.opened(tmp_path) as cached, ttl.opened(tmp_path / "ttl") as loading:
         for dispatcher in (RelayDispatcher("no_store"), cached.dispatcher, loading.dispatcher):
-            found = dispatcher.decide(ClientSession(), header, message, time.monotonic_ns())
+            found = dispatcher.decide(ClientCall.of(ClientSession(), header, message, time.monotonic_ns()))
             assert isinstance(found, Forward) and found.retry == again, type(dispatcher)
 
 

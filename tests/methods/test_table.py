@@ -11,7 +11,7 @@ import pytest
 
 from hms_cache_proxy.cache import targets as t
 from hms_cache_proxy.methods import projections, shapes
-from hms_cache_proxy.methods.decision import Forward
+from hms_cache_proxy.methods.decision import ClientCall, Forward
 from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.methods.method_plan import Plan
 from hms_cache_proxy.methods.readers.registry import READERS
@@ -240,7 +240,7 @@ def test_they_are_fenced(tmp_path: Path) -> None:
             message = call("set_aggr_stats_for", {"request": request})
             header = parse_header(message)
             assert isinstance(header, Header)
-            found = bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+            found = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, time.monotonic_ns()))
             assert isinstance(found, Forward) and isinstance(found.pending, FencedWrite)
             fenced.append(t.called(HIVE, b"d", b"t", b"p=1") in found.pending.targets)
 

@@ -14,7 +14,7 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, TableWriteIds
-from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import ClientCall, Decision, Forward, Serve, Wait
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, flat_table
@@ -68,7 +68,7 @@ def asked(bench: Bench, message: bytes, arrived_ns: int | None = None, *, patien
         return Serve(reply, "hot")
     header = parse_header(message)
     assert isinstance(header, Header)
-    return bench.dispatcher.decide(bench.session, header, message, arrived_ns, patient=patient)
+    return bench.dispatcher.decide(ClientCall.of(bench.session, header, message, arrived_ns, patient=patient))
 
 
 def served(decision: Decision, body: bytes = BODY) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.methods.decision import ClientSession, Forward
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.methods.warm import opened
 from tests.testbed.raw import encode_call
@@ -31,5 +31,5 @@ def test_the_metastore_is_asked(message: bytes, tmp_path: Path) -> None:
     assert isinstance(header, Header)
     with opened(tmp_path, authorization="learned") as bench:
         bench.page[Slot.CACHE_FILE] = 0
-        decision = bench.dispatcher.decide(ClientSession(), header, message, time.monotonic_ns())
+        decision = bench.dispatcher.decide(ClientCall.of(ClientSession(), header, message, time.monotonic_ns()))
     assert isinstance(decision, Forward) and decision.reason == "cache", decision

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
@@ -15,8 +17,10 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.methods.decision import ClientSession, Serve
-from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Serve
+from hms_cache_proxy.methods.dispatch import CacheDispatcher, SharedState, WorkerLinks
+from hms_cache_proxy.methods.effects import Peers
+from hms_cache_proxy.methods.hot import Sampled, Told
 from hms_cache_proxy.methods.learned import dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -39,9 +43,10 @@ class Bench:
     writer: CacheWriter
     reader: CacheReader
     fences: FenceStore
-    dispatcher: Dispatcher
+    dispatcher: CacheDispatcher
     metrics: WorkerMetrics
     woken: list[int]  # when the dispatcher has woken the follower, time.monotonic_ns()
+    samples: deque[Sampled]  # of the hot path's answers
     session: ClientSession = field(default_factory=ClientSession)
     cursor: int = 10
 
@@ -67,13 +72,23 @@ class Bench:
         whole = message or request()
         header = parse_header(whole)
         assert isinstance(header, Header)
-        decision = self.dispatcher.decide(session or self.session, header, whole, time.monotonic_ns())
+        decision = self.dispatcher.decide(ClientCall.of(session or self.session, header, whole, time.monotonic_ns()))
         assert isinstance(decision, Serve) and isinstance(decision.chunks, bytes), decision
         return decision.chunks
 
 
+class Listening(NamedTuple):
+    """Who else hears of the calls: other proxies, and those who are told of the hot path's answers."""
+
+    peers: Peers | None = None
+    told: tuple[Told, ...] = ()
+
+
+NOBODY = Listening()
+
+
 @contextmanager
-def opened(directory: Path, **settings: object) -> Iterator[Bench]:
+def opened(directory: Path, listening: Listening = NOBODY, /, **settings: object) -> Iterator[Bench]:
     """A bench in this directory. Nothing confirms its cache but the test's steps, however long they take."""
     given: dict[str, object] = {"upstream": "thrift://127.0.0.1:1", "max_unconfirmed_ms": LONG_MS, **settings}
     config = load(cli={"data_dir": str(directory), **given})
@@ -84,8 +99,9 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
         metrics = WorkerMetrics()
         woken: list[int] = []
         state = SharedState(page, reader, fences)
-        chosen = dispatcher(config, state, metrics, lambda: woken.append(time.monotonic_ns()))
-        bench = Bench(page, writer, reader, fences, chosen, metrics, woken)
+        links = WorkerLinks(lambda: woken.append(time.monotonic_ns()), peers=listening.peers, told=listening.told)
+        chosen = dispatcher(config, state, metrics, links)
+        bench = Bench(page, writer, reader, fences, chosen, metrics, woken, links.samples)
         complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
         bench.step(Changes(cursor=10, databases={DATABASE: database()}, tables={TABLE: table()}, complete=complete))
         page[Slot.SERVE_MODE] = MODE_SERVE

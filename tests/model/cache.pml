@@ -347,7 +347,7 @@ read:
         :: else -> goto decide1        /* in other modes nothing depends on when it arrived */
         fi
     };
-    atomic {    /* methods/dispatch.py, Dispatcher._read: Gate.standing, Gate.held_back */
+    atomic {    /* methods/dispatch.py, CacheDispatcher._read: Gate.standing, Gate.held_back */
         true;
 decide1:
         !busy[p];
@@ -381,7 +381,7 @@ held_back:
         busy[p] = 1;
         printf("client %d: the gate is open, and neither a fence nor a floor holds it back\n", c)
     };
-    atomic {    /* CacheReader.snapshot, Dispatcher._from_cache */
+    atomic {    /* CacheReader.snapshot, CacheDispatcher._from_cache */
         if
         :: held[p] -> keeps = 0; reach(UNSETTLED); goto waits
         :: else

@@ -138,7 +138,7 @@ end_ready:
         fi
     };
 
-    /* Dispatcher._read: the page, the fences and floors, then the snapshot. */
+    /* CacheDispatcher._read: the page, the fences and floors, then the snapshot. */
     atomic {
         false;
 long:   if

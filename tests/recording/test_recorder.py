@@ -35,9 +35,9 @@ class Recording:
         file.close()
         self.writer = Writer(str(path), 1 << 30, WorkerMetrics())
         self.book = Playbook()
-        self.inner = self.book.decider
+        self.inner = self.book.dispatcher
         self.recorder = Recorder(self.inner, self.writer)
-        self.book.core._decider = self.recorder
+        self.book.core._dispatcher = self.recorder
 
     def records(self) -> list[Record]:
         self.writer.write(self.writer.take())

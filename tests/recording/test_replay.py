@@ -9,7 +9,7 @@ import pytest
 from hive_metastore import ThriftHiveMetastore  # type: ignore[import-untyped]  # generated
 from hive_metastore.ttypes import GetTableRequest, GetValidWriteIdsRequest  # type: ignore[import-untyped]  # generated
 
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward, Serve
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import Record, encode
@@ -45,7 +45,7 @@ def recorded(path: Path, *results: tuple[bytes, bytes] | tuple[bytes, bytes, int
 def ask(replay: ReplayDispatcher, message: bytes, *, complete: bool = True) -> Serve | Forward:
     header = parse_header(message)
     assert isinstance(header, Header)
-    return replay.decide(ClientSession(), header, message, 0, complete=complete)
+    return replay.decide(ClientCall.of(ClientSession(), header, message, 0, complete=complete))
 
 
 def answer(replay: ReplayDispatcher, message: bytes) -> bytes:

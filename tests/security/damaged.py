@@ -11,13 +11,15 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import Mechanism
+from hms_cache_proxy.server.worker_logs import NO_LOGS
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Status, message
 
 Damage: TypeAlias = Callable[[int, bytes], Sequence[bytes]]
@@ -94,7 +96,8 @@ class AttackedLogins:
         for mechanism in mechanisms:
             mechanism.threads = AtOnce()  # type: ignore[assignment]  # any executor will do
         self.counted, self.served = Counted(), list[str]()
-        self.logins = Logins(mechanisms, self._serve, cast(WorkerMetrics, self.counted), 1 << 20)
+        hub = SimpleNamespace(metrics=self.counted, logs=NO_LOGS)
+        self.logins = Logins(mechanisms, self._serve, cast(Hub, hub), 1 << 20)
 
     def _serve(self, admitted: Admitted) -> Client:
         self.served.append(admitted.user)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Pending, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import (
+    BaseDispatcher,
+    ClientCall,
+    ClientSession,
+    Forward,
+    Pending,
+    Serve,
+    Wait,
+    Work,
+)
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.server.commands import (
@@ -35,7 +44,7 @@ def over(label: str, outcome: Outcome, reason: str, reply_bytes: int) -> Observe
     return Observe(label, outcome, reason, SECOND, reply_bytes, Request(header, READ))
 
 
-class Recorder(BaseDecider, Pending):
+class Recorder(BaseDispatcher, Pending):
     """A dispatcher that does as it is told and notes what it hears of a forwarded call."""
 
     def __init__(self) -> None:
@@ -46,18 +55,9 @@ class Recorder(BaseDecider, Pending):
         self.asks: PeerRequest | None = None
         self.passing: PeerRequest | None = None
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Serve | Forward | Wait | Work:
-        self.seen.append(message)
-        self.patience.append(patient)
+    def decide(self, call: ClientCall) -> Serve | Forward | Wait | Work:
+        self.seen.append(call.message)
+        self.patience.append(call.patient)
         decision = self.decision
         return replace(decision, pending=self) if isinstance(decision, Forward) else decision
 
@@ -85,7 +85,7 @@ class Playbook:
         self, *, upstreams: int = 2, idle_s: int = 60, request_s: int = 10, room: SpoolRoom | None = None
     ) -> None:
         self.now = SECOND
-        self.decider = Recorder()
+        self.dispatcher = Recorder()
         self.endpoints = Endpoints([("one", 1), ("two", 2)][:upstreams])
         settings = ConnectionSettings(
             limits=MessageLimits(),
@@ -94,7 +94,7 @@ class Playbook:
             room=room or SpoolRoom(),
         )
         self.core = ClientConnection(
-            decider=self.decider, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now
+            dispatcher=self.dispatcher, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now
         )
 
     def received(self, data: bytes) -> list[Command]:

@@ -85,11 +85,11 @@ def test_a_write_that_is_too_large_for_what_is_left_of_memory_goes_through_a_fil
     book = Playbook(room=room)
     request = encode_call("add_partitions", seqid=5)[:-1] + string_field(9, b"y" * (3 * MEGABYTE)) + STOP
     assert len(request) < WINDOW_BYTES
-    book.decider.decision = replace(RELAY, label="add_partitions", outcome="write")
+    book.dispatcher.decision = replace(RELAY, label="add_partitions", outcome="write")
     for at in range(0, len(request), 60_000):
         commands = book.received(request[at : at + 60_000])
     assert used(room) == (0, len(request))
-    assert len(book.decider.seen[0]) < len(request), "what it names is read from its beginning"
+    assert len(book.dispatcher.seen[0]) < len(request), "what it names is read from its beginning"
     commands += book.opened()
     passed = b"".join(command.data for command in commands if isinstance(command, SendUpstream))
     while len(passed) < len(request):
@@ -106,13 +106,13 @@ def test_a_reply_is_not_held_where_memory_is_used_up(tmp_path: Path) -> None:
     assert taken.grow(700 * KILOBYTE)
     for outcome, held in (("miss", False), ("write", True)):
         book = Playbook(room=room)
-        book.decider.decision = replace(RELAY, outcome=outcome, hold_bytes=MEGABYTE)  # type: ignore[arg-type]
+        book.dispatcher.decision = replace(RELAY, outcome=outcome, hold_bytes=MEGABYTE)  # type: ignore[arg-type]
         book.relaying()
         reply = reply_to(READ, size=200 * KILOBYTE)
         passed = sent(book.upstream(reply[:150_000]))
         assert bool(passed) is not held
         assert passed + sent(book.upstream(reply[150_000:])) == reply
-        assert book.decider.hooks[-1] == ("done", reply if held else None)
+        assert book.dispatcher.hooks[-1] == ("done", reply if held else None)
         del book
         gc.collect()
         assert used(room) == (700 * KILOBYTE, 0)
@@ -126,7 +126,7 @@ def listing(parts: int) -> Iterator[bytes]:
 def served(room: SpoolRoom) -> Playbook:
     """A client that does not read a listing."""
     book = Playbook(room=room)
-    book.decider.decision = Serve(listing(20), "get_partitions")
+    book.dispatcher.decision = Serve(listing(20), "get_partitions")
     assert Again in kinds(book.received(READ))
     book.core.client_blocked()
     return book
@@ -174,13 +174,13 @@ def test_a_client_that_reads_slowly_is_not_closed_however_long_the_worker_takes(
 def test_a_framed_reply_without_room_is_refused_in_words(tmp_path: Path) -> None:
     room = room_of(tmp_path, spool=3 * MEGABYTE)
     book = Playbook(room=room)
-    book.decider.decision = Serve(listing(20), "get_partitions")
+    book.dispatcher.decision = Serve(listing(20), "get_partitions")
     commands = book.received(framed(READ))
     while not sent(commands):
         commands = book.core.turn(book.now)
     assert b"limits.spool_bytes is used up" in sent(commands)
     assert used(room) == (0, 0)
-    book.decider.decision = RELAY
+    book.dispatcher.decision = RELAY
     commands = book.received(framed(READ))
     assert SendUpstream in kinds(commands) or SendUpstream in kinds(book.opened())
     reply = reply_to(READ, size=9 * MEGABYTE)
@@ -199,7 +199,7 @@ def test_a_large_reply_that_is_there_goes_into_a_file_while_memory_is_short(tmp_
     assert taken.grow(3 * MEGABYTE)
     book = Playbook(room=room)
     reply = reply_to(READ, size=2 * outbox.WHOLE_BYTES)
-    book.decider.decision = Serve(reply, "get_partitions")
+    book.dispatcher.decision = Serve(reply, "get_partitions")
     commands = book.received(READ)
     assert used(room)[1] == len(reply)
     passed = sent(commands)

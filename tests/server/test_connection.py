@@ -42,11 +42,11 @@ from tests.testbed.raw import encode_call
 def test_a_relayed_call() -> None:
     book = Playbook()
     assert kinds(book.received(READ)) == [OpenUpstream]
-    assert book.decider.hooks == []
+    assert book.dispatcher.hooks == []
     assert book.opened() == [SendUpstream(READ)]
-    assert book.decider.hooks == [("sending",)]
+    assert book.dispatcher.hooks == [("sending",)]
     assert book.upstream(REPLY) == [Send(REPLY), over("get_all_databases", "relay", "", len(REPLY))]
-    assert book.decider.hooks == [("sending",), ("began",), ("done", None)]
+    assert book.dispatcher.hooks == [("sending",), ("began",), ("done", None)]
     assert book.core.mode == HotPathUse.HOT
     assert book.received(READ) == [SendUpstream(READ)]
 
@@ -54,7 +54,7 @@ def test_a_relayed_call() -> None:
 def test_the_mode_is_hot_only_when_nothing_is_pending() -> None:
     book = Playbook()
     assert book.core.mode == HotPathUse.GENERAL
-    book.decider.decision = Serve(b"answer", "get_table")
+    book.dispatcher.decision = Serve(b"answer", "get_table")
     assert book.received(READ)[0] == Send(b"answer")
     assert book.core.mode == HotPathUse.HOT
     book.received(READ[:5])
@@ -71,10 +71,10 @@ def test_the_mode_is_hot_only_when_nothing_is_pending() -> None:
 
 def test_a_framed_connection_is_hot_too_and_its_replies_are_framed() -> None:
     book = Playbook()
-    book.decider.decision = Serve(b"answer", "get_table")
+    book.dispatcher.decision = Serve(b"answer", "get_table")
     assert sent(book.received(framed(READ))) == framed(b"answer")
     assert book.core.mode == HotPathUse.HOT_FRAMED
-    assert book.decider.seen == [READ]
+    assert book.dispatcher.seen == [READ]
 
 
 @pytest.mark.parametrize("wrap", [bytes, framed], ids=["unframed", "framed"])
@@ -104,7 +104,7 @@ def test_a_client_that_pipelines_too_much_is_not_read_from() -> None:
 def test_a_client_that_asks_faster_than_it_is_answered_is_not_read_from() -> None:
     """Although it reads its answers."""
     book = Playbook()
-    book.decider.decision = Serve(b"x", "get_table")
+    book.dispatcher.decision = Serve(b"x", "get_table")
     number = 2 * PIPELINE_BYTES // len(READ)
     commands = book.received(READ * number)
     assert SetReading(False) in commands
@@ -118,7 +118,7 @@ def test_a_client_that_asks_faster_than_it_is_answered_is_not_read_from() -> Non
 
 def test_other_connections_come_between_many_hits_of_one_packet() -> None:
     book = Playbook()
-    book.decider.decision = Serve(b"x", "get_table")
+    book.dispatcher.decision = Serve(b"x", "get_table")
     commands = book.received(READ * 70)
     assert kinds(commands).count(Send) == 32
     assert kinds(commands)[-1] in (Again, SetReading)
@@ -146,7 +146,7 @@ def test_drain() -> None:
     halfway = Playbook()
     halfway.received(READ[:10])
     assert halfway.core.drain(halfway.now) == []
-    halfway.decider.decision = Serve(b"x", "get_table")
+    halfway.dispatcher.decision = Serve(b"x", "get_table")
     assert kinds(halfway.received(READ[10:])) == [Send, Observe, Close]
 
 
@@ -154,9 +154,9 @@ def test_a_oneway_call_has_an_unknown_outcome_and_no_reply() -> None:
     book = Playbook()
     book.relaying()
     book.upstream(REPLY)
-    book.decider.hooks.clear()
+    book.dispatcher.hooks.clear()
     assert kinds(book.received(encode_call("shutdown", oneway=True))) == [SendUpstream, Observe]
-    assert book.decider.hooks == [("sending",), ("failed", True)]
+    assert book.dispatcher.hooks == [("sending",), ("failed", True)]
     assert book.received(READ) == [SendUpstream(READ)]
 
 
@@ -195,7 +195,7 @@ def test_a_large_oneway_call_is_sent_whole(name: bytes) -> None:
         assert kinds(commands) == [SendUpstream, Observe, SendUpstream] and data == large + READ
     else:
         assert kinds(commands) == [SendUpstream, CloseUpstream, Observe, OpenUpstream] and data == large
-    assert book.decider.hooks.count(("failed", True)) == 1
+    assert book.dispatcher.hooks.count(("failed", True)) == 1
 
 
 def test_after_close_no_command_follows() -> None:
@@ -211,20 +211,20 @@ def test_after_close_no_command_follows() -> None:
 def test_a_request_waits_for_the_cache() -> None:
     """Wait: asked again when the cache has moved, without patience at the end; later requests keep their order."""
     play = Playbook()
-    play.decider.decision = Wait(seen=7, until_ns=play.now + SECOND)
+    play.dispatcher.decision = Wait(seen=7, until_ns=play.now + SECOND)
     assert kinds(play.received(READ)) == [Await]
     assert play.received(READ) == []
     play.now += SECOND // 2
     assert kinds(play.core.moved(play.now)) == [Await]
     play.now += SECOND
-    play.decider.decision = Serve(b"answer", "get_table")
+    play.dispatcher.decision = Serve(b"answer", "get_table")
     assert [one.data for one in play.core.moved(play.now) if isinstance(one, Send)] == [b"answer", b"answer"]
-    assert play.decider.patience == [True, True, False, True]
+    assert play.dispatcher.patience == [True, True, False, True]
 
 
 def test_a_client_that_leaves_while_it_waits() -> None:
     play = Playbook()
-    play.decider.decision = Wait(seen=7, until_ns=play.now + SECOND)
+    play.dispatcher.decision = Wait(seen=7, until_ns=play.now + SECOND)
     play.received(READ)
     play.core.gone(play.now)
     assert play.core.moved(play.now) == [] and play.core.closed
@@ -234,18 +234,18 @@ def test_an_answer_that_is_looked_for_in_slices() -> None:
     """Work: one step with each turn; a request that comes meanwhile waits for its reply."""
     play = Playbook()
     steps: list[Serve | Forward | None] = [None, None, Serve(b"answer", "get_partitions_by_filter")]
-    play.decider.decision = Work(lambda: steps.pop(0))
+    play.dispatcher.decision = Work(lambda: steps.pop(0))
     assert kinds(play.received(READ)) == [Again] and len(steps) == 3
     assert play.received(READ) == []
     assert kinds(play.core.turn(play.now)) == [Again] and kinds(play.core.turn(play.now)) == [Again]
-    play.decider.decision = Serve(b"next", "get_table")
+    play.dispatcher.decision = Serve(b"next", "get_table")
     assert [one.data for one in play.core.turn(play.now) if isinstance(one, Send)] == [b"answer", b"next"]
 
 
 def test_what_cannot_be_found_here_is_relayed() -> None:
     play = Playbook()
     steps: list[Serve | Forward | None] = [None, Forward("get_partitions_by_filter", "miss")]
-    play.decider.decision = Work(lambda: steps.pop(0))
+    play.dispatcher.decision = Work(lambda: steps.pop(0))
     play.received(READ)
     play.core.turn(play.now)
     assert OpenUpstream in kinds(play.core.turn(play.now))
@@ -264,10 +264,10 @@ def test_a_client_that_leaves_while_its_answer_is_looked_for() -> None:
             dropped.append(True)
 
     work = search()
-    play.decider.decision = Work(work.__next__)
+    play.dispatcher.decision = Work(work.__next__)
     del work
     play.received(READ)
     play.core.turn(play.now)
-    play.decider.decision = RELAY
+    play.dispatcher.decision = RELAY
     play.core.gone(play.now)
     assert play.core.turn(play.now) == [] and play.core.closed and dropped

@@ -25,34 +25,34 @@ from tests.server.playbook import (
 
 def test_a_held_reply_leaves_after_it_was_looked_at() -> None:
     book = Playbook()
-    book.decider.decision = replace(RELAY, hold_bytes=1000)
+    book.dispatcher.decision = replace(RELAY, hold_bytes=1000)
     book.relaying()
     assert book.upstream(REPLY[:20]) == []
     assert book.upstream(REPLY[20:-1]) == []
-    assert book.decider.hooks[-1] == ("began",)
+    assert book.dispatcher.hooks[-1] == ("began",)
     assert sent(book.upstream(REPLY[-1:])) == REPLY
-    assert book.decider.hooks[-1] == ("done", REPLY)
+    assert book.dispatcher.hooks[-1] == ("done", REPLY)
 
 
 def test_a_reply_too_long_to_be_held_is_said_so_before_its_first_byte_leaves() -> None:
     book = Playbook()
-    book.decider.decision = replace(RELAY, hold_bytes=100)
+    book.dispatcher.decision = replace(RELAY, hold_bytes=100)
     book.relaying()
     reply = reply_to(READ, size=200)
     assert book.upstream(reply[:90]) == []
-    assert book.decider.hooks == [("sending",), ("began",)]
+    assert book.dispatcher.hooks == [("sending",), ("began",)]
     assert sent(book.upstream(reply[90:150])) == reply[:150]
-    assert book.decider.hooks == [("sending",), ("began",), ("done", None)]
+    assert book.dispatcher.hooks == [("sending",), ("began",), ("done", None)]
     assert sent(book.upstream(reply[150:])) == reply[150:]
-    assert book.decider.hooks == [("sending",), ("began",), ("done", None)]
+    assert book.dispatcher.hooks == [("sending",), ("began",), ("done", None)]
 
 
 def test_a_long_reply_in_one_piece_is_not_held() -> None:
     book = Playbook()
-    book.decider.decision = replace(RELAY, hold_bytes=10)
+    book.dispatcher.decision = replace(RELAY, hold_bytes=10)
     book.relaying()
     assert sent(book.upstream(REPLY)) == REPLY
-    assert book.decider.hooks[-1] == ("done", None)
+    assert book.dispatcher.hooks[-1] == ("done", None)
 
 
 def test_nothing_leaves_before_the_header_is_known() -> None:
@@ -60,7 +60,7 @@ def test_nothing_leaves_before_the_header_is_known() -> None:
     book.relaying()
     for byte in REPLY[:10]:
         assert book.upstream(bytes([byte])) == []
-    assert book.decider.hooks == [("sending",)]
+    assert book.dispatcher.hooks == [("sending",)]
     assert sent(book.upstream(REPLY[10:])) == REPLY
 
 
@@ -92,7 +92,7 @@ def slices(pieces: list[bytes], turns: list[int]) -> Iterator[bytes]:
 def test_slices_one_a_turn() -> None:
     book = Playbook()
     turns: list[int] = []
-    book.decider.decision = Serve(slices([b"a", b"b", b"c"], turns), "get_partitions")
+    book.dispatcher.decision = Serve(slices([b"a", b"b", b"c"], turns), "get_partitions")
     assert book.received(READ) == [Send(b"a"), Again()]
     assert turns == [0]
     assert book.core.turn(book.now) == [Send(b"b"), Again()]
@@ -103,20 +103,20 @@ def test_slices_one_a_turn() -> None:
 def test_slices_are_finished_into_the_spool_while_the_client_is_slow() -> None:
     book = Playbook()
     turns: list[int] = []
-    book.decider.decision = Serve(slices([b"a", b"b", b"c"], turns), "get_partitions")
+    book.dispatcher.decision = Serve(slices([b"a", b"b", b"c"], turns), "get_partitions")
     assert book.received(READ + READ)[0] == Send(b"a")
     book.core.client_blocked()
     for _ in range(3):
         assert sent(book.core.turn(book.now)) == b""
     assert turns == [0, 1, 2]  # the iterator is done: no snapshot is held for the client's sake
-    book.decider.decision = Serve(b"next", "get_table")
+    book.dispatcher.decision = Serve(b"next", "get_table")
     commands = book.core.client_writable(book.now)
     assert sent(commands) == b"bcnext"  # the next request waited for the spool
 
 
 def test_slices_for_a_framed_client() -> None:
     book = Playbook()
-    book.decider.decision = Serve(iter([b"a", b"b"]), "get_partitions")
+    book.dispatcher.decision = Serve(iter([b"a", b"b"]), "get_partitions")
     book.received(framed(READ))
     book.core.turn(book.now)
     assert sent(book.core.turn(book.now)) == framed(b"ab")

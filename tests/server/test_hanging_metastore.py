@@ -25,7 +25,7 @@ LOGIN = encode_call("set_ugi", "alice", ["g"], seqid=1)
 def asking(*, retry: bool = True, request: bytes = READ) -> Playbook:
     """A call is out at a metastore that may take ten minutes."""
     book = Playbook(upstreams=1, request_s=600)
-    book.decider.decision = replace(RELAY, retry=retry)
+    book.dispatcher.decision = replace(RELAY, retry=retry)
     book.relaying(request)
     return book
 
@@ -51,7 +51,7 @@ def test_a_read_is_given_up_when_nobody_has_heard_anything_of_the_metastore_sinc
     commands = after(book, 2)
     assert kinds(commands)[:2] == [UpstreamTrouble, CloseUpstream]
     assert b"hangs: no answer to a probe" in exception_in(commands)
-    assert book.decider.hooks == [("sending",), ("failed", True)]
+    assert book.dispatcher.hooks == [("sending",), ("failed", True)]
     assert not book.core.closed
     book.endpoints.answered(book.endpoints.all[0])
     assert kinds(book.received(READ)) == [OpenUpstream], "the client goes on"
@@ -84,7 +84,7 @@ def test_a_write_that_has_left_is_never_cut() -> None:
     found_hanging(book)
     assert after(book, 590) == []
     assert exception_in(after(book, 20))
-    assert book.decider.hooks == [("sending",), ("failed", True)]
+    assert book.dispatcher.hooks == [("sending",), ("failed", True)]
 
 
 def test_a_reply_that_has_begun_is_waited_for() -> None:
@@ -98,20 +98,20 @@ def test_a_reply_that_has_begun_is_waited_for() -> None:
 def test_what_has_not_left_is_given_up_whatever_it_is(retry: bool) -> None:
     """The session calls of a new connection have no answer; the client learns that its call was not made."""
     book = asking(request=LOGIN)
-    book.decider.decision = replace(RELAY, replay=True)
+    book.dispatcher.decision = replace(RELAY, replay=True)
     book = Playbook(upstreams=1, request_s=600)
-    book.decider.decision = replace(RELAY, replay=True)
+    book.dispatcher.decision = replace(RELAY, replay=True)
     book.relaying(LOGIN)
     book.upstream(reply_to(LOGIN))
     book.core.upstream_lost("closed", book.now)
-    book.decider.decision = replace(RELAY, retry=retry)
+    book.dispatcher.decision = replace(RELAY, retry=retry)
     book.received(READ)
     assert book.opened() == [SendUpstream(LOGIN)]
-    book.decider.hooks.clear()
+    book.dispatcher.hooks.clear()
     found_hanging(book)
     assert after(book, WAITS_S - 1) == []
     assert b"hangs" in exception_in(after(book, 2))
-    assert book.decider.hooks == [("failed", False)]
+    assert book.dispatcher.hooks == [("failed", False)]
 
 
 def test_bytes_of_any_connection_are_a_sign_of_life() -> None:

@@ -64,13 +64,13 @@ class HttpBook(Playbook):
 
     def __init__(self) -> None:
         super().__init__()
-        self.decider = self.hot = HotRecorder()
+        self.dispatcher = self.hot = HotRecorder()
         settings = ConnectionSettings(
             limits=MessageLimits(), idle_timeout_ns=60 * SECOND, request_timeout_ns=10 * SECOND
         )
         self.core = HttpConnection(
             side=HttpSide(admit, 2 * SECOND),
-            decider=self.decider,
+            dispatcher=self.dispatcher,
             endpoints=self.endpoints,
             settings=settings,
             peer="127.0.0.1:5",
@@ -147,7 +147,7 @@ def test_a_reply_in_pieces(minor: int, blocked_after: int) -> None:
     def slices() -> Iterator[bytes]:
         yield from pieces
 
-    book.decider.decision = Serve(slices(), "get_table")
+    book.dispatcher.decision = Serve(slices(), "get_table")
     commands = book.received(post(minor=minor))
     said: list[Command] = list(commands)
     for turn in range(50):
@@ -240,7 +240,7 @@ def test_a_request_with_the_head_of_an_earlier_one() -> None:
     for _ in range(3):
         commands = book.received(post())
         assert kinds(commands) == [Send] and body(sent(commands)) == REPLY
-    assert not book.decider.seen, "by the hot path alone"
+    assert not book.dispatcher.seen, "by the hot path alone"
     commands = book.received(post(message=READ[:-1] + b"x"))
     assert kinds(commands) == [RequestRefused, Send, Close], "it is no message, and is read as any other"
 

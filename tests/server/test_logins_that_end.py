@@ -87,8 +87,8 @@ def door_of(hub: Hub, mechanism: Slow, transport: Any, section: TlsSection) -> H
 
     security = replace(load().security, transports=(transport,), handshake_timeout_s=3600)
     secured = tls.for_clients(section) if transport == "tls+sasl" else None
-    logins = Logins([mechanism], client, hub.metrics, 1 << 20)
-    return Handshakes(security, secured, logins, lambda: Client(hub), hub.metrics)
+    logins = Logins([mechanism], client, hub, 1 << 20)
+    return Handshakes(security, secured, logins, lambda: Client(hub), hub)
 
 
 class OtherMetastore:
@@ -168,7 +168,7 @@ def test_a_client_that_leaves_while_a_metastore_looks_at_its_login_leaves_nothin
         hub = hub_of(bench, nothing)
         hub.endpoints = Endpoints([metastore.sockets[0].getsockname()])
         security = replace(load().security, transports=("sasl",), handshake_timeout_s=3600)
-        door = Handshakes(security, None, PassedLogins(hub), lambda: Client(hub), hub.metrics)
+        door = Handshakes(security, None, PassedLogins(hub), lambda: Client(hub), hub)
         leaving = asyncio.create_task(asyncio.to_thread(leave_by_token, listener.getsockname()))
         taken, _ = await asyncio.to_thread(listener.accept)
         taken.setblocking(False)

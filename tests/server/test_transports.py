@@ -130,7 +130,7 @@ class Doors:
     def __init__(self, config: Config, hub: Hub) -> None:
         self._config, self._hub = config, hub
         self._secured = tls.for_clients(config.tls)
-        self._logins = Logins(offered(config), self._logged_in, hub.metrics, 1 << 20)
+        self._logins = Logins(offered(config), self._logged_in, hub, 1 << 20)
         self._heeding = SetUgiCheck(config, hub)
         self._http = HttpService(config, hub, self._heeding)
 
@@ -152,7 +152,7 @@ class Doors:
             self._secured if "tls" in used else None,
             self._logins if "sasl" in used else None,
             lambda: Client(self._hub),
-            self._hub.metrics,
+            self._hub,
             self._http.client if "http" in used else None,
         )
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -191,7 +191,7 @@ def test_a_client_that_leaves_after_its_first_bytes_keeps_no_place(tmp_path: Pat
 
     async def admitted(bench: Bench, taken: socket.socket) -> None:
         hub = hub_of(bench, place_of_nothing)
-        door = Handshakes(security, None, None, lambda: Client(hub), bench.metrics)
+        door = Handshakes(security, None, None, lambda: Client(hub), hub)
         await asyncio.wait_for(door.admit(taken), SOON_S)
         assert taken.fileno() == -1
 

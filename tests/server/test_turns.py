@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.decision import ClientCall
+from hms_cache_proxy.methods.dispatch import CacheDispatcher
 from hms_cache_proxy.security.mechanism import UNPROTECTED
 from hms_cache_proxy.server import turns
 from hms_cache_proxy.server.driver import LARGE_BYTES, Client
@@ -77,13 +77,13 @@ SHORT = encode_call("getVersion")
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The lengths of the requests that were decided on."""
     found: list[int] = []
-    decide = Dispatcher.decide
+    decide = CacheDispatcher.decide
 
-    def noted(self: Dispatcher, *request: Any, **how: Any) -> object:
-        found.append(len(request[2]))
-        return decide(self, *request, **how)
+    def noted(self: CacheDispatcher, call: ClientCall) -> object:
+        found.append(len(call.message))
+        return decide(self, call)
 
-    monkeypatch.setattr(Dispatcher, "decide", noted)
+    monkeypatch.setattr(CacheDispatcher, "decide", noted)
     return found
 
 

@@ -37,7 +37,7 @@ class Line:
         settings = ConnectionSettings(limits, idle_timeout_ns=0, request_timeout_ns=10**12)
         self.bench = bench
         self.core = ClientConnection(
-            decider=bench.dispatcher, endpoints=Endpoints(config.upstream), settings=settings, peer="", now_ns=0
+            dispatcher=bench.dispatcher, endpoints=Endpoints(config.upstream), settings=settings, peer="", now_ns=0
         )
         self.answer_first()
 
@@ -133,7 +133,6 @@ def test_a_client_that_leaves(line: Line) -> None:
 def test_a_change_meanwhile(line: Line) -> None:
     """What the hot path no longer knows takes the full path, with the time at which it arrived."""
     line.sent(8)
-    line.bench.dispatcher.authorize("per_user")
-    line.bench.dispatcher.authorize("none")
+    line.bench.dispatcher.forget()
     line.bench.step()
     assert seqids(line.moved()) == [8]

@@ -15,7 +15,7 @@ OWED = PeerRequest(PeerAsk.NOTED, 7)
 
 def test_a_write_leaves_when_the_peers_know_of_it() -> None:
     book = Playbook()
-    book.decider.asks = WRITE
+    book.dispatcher.asks = WRITE
     assert book.received(READ) == [AskPeers(WRITE)]
     assert book.received(READ) == [], "the next request waits behind it"
     assert kinds(book.core.peers_agreed(book.now)) == [OpenUpstream]
@@ -24,10 +24,10 @@ def test_a_write_leaves_when_the_peers_know_of_it() -> None:
 
 def test_a_client_that_leaves_while_its_write_waits() -> None:
     book = Playbook()
-    book.decider.asks = WRITE
+    book.dispatcher.asks = WRITE
     book.received(READ)
     book.core.gone(book.now)
-    assert book.decider.hooks == [("failed", False)]
+    assert book.dispatcher.hooks == [("failed", False)]
     assert book.core.closed
     assert book.core.peers_agreed(book.now) == []
 
@@ -35,11 +35,11 @@ def test_a_client_that_leaves_while_its_write_waits() -> None:
 def test_a_reply_is_passed_on_when_the_peers_know_of_it() -> None:
     book = Playbook()
     book.relaying()
-    book.decider.passing = OWED
+    book.dispatcher.passing = OWED
     commands = book.upstream(reply_to(READ))
     assert commands[0] == AskPeers(OWED) and sent(commands) == b""
     assert book.core.mode == 0, "nothing may overtake it"
-    book.decider.passing = None
+    book.dispatcher.passing = None
     assert sent(book.received(READ)) == b"", "what comes next waits, too"
     assert book.core.mode == 0, "also on the hot path"
     commands = book.core.peers_agreed(book.now)
@@ -50,9 +50,9 @@ def test_a_reply_is_passed_on_when_the_peers_know_of_it() -> None:
 def test_the_rest_of_a_long_reply_waits_at_the_metastore() -> None:
     """Else all of it would be in memory, however long it is."""
     book = Playbook()
-    book.decider.decision = replace(RELAY, hold_bytes=100)
+    book.dispatcher.decision = replace(RELAY, hold_bytes=100)
     book.relaying()
-    book.decider.passing = OWED
+    book.dispatcher.passing = OWED
     reply = reply_to(READ, size=1000)
     assert book.upstream(reply[:500]) == [AskPeers(OWED), ReadingUpstream(False)]
     commands = book.core.peers_agreed(book.now)
@@ -65,10 +65,10 @@ def test_a_request_that_has_come_already_is_looked_at_after_that() -> None:
     book = Playbook()
     book.relaying()
     book.received(READ)
-    book.decider.passing, book.decider.asks = OWED, WRITE
+    book.dispatcher.passing, book.dispatcher.asks = OWED, WRITE
     commands = book.upstream(reply_to(READ))
     assert [one for one in commands if isinstance(one, AskPeers)] == [AskPeers(OWED)]
-    book.decider.passing = None
+    book.dispatcher.passing = None
     commands = book.core.peers_agreed(book.now)
     assert sent(commands) == reply_to(READ)
     assert [one for one in commands if isinstance(one, AskPeers)] == [AskPeers(WRITE)]
@@ -78,7 +78,7 @@ def test_a_request_that_has_come_already_is_looked_at_after_that() -> None:
 def test_an_end_waits_behind_a_reply_that_waits() -> None:
     book = Playbook()
     book.relaying()
-    book.decider.passing = OWED
+    book.dispatcher.passing = OWED
     book.upstream(reply_to(READ))
     assert Close not in kinds(book.core.ended(book.now))
     commands = book.core.peers_agreed(book.now)

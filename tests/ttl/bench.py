@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -51,7 +51,7 @@ class Bench:
 
     def asked(self, session: ClientSession, method: str, **arguments: object) -> Serve | Forward | Wait:
         header, message = call(method, **arguments)
-        decision = self.dispatcher.decide(session, header, message, monotonic_ns())
+        decision = self.dispatcher.decide(ClientCall.of(session, header, message, monotonic_ns()))
         while isinstance(decision, Work):
             decision = decision.step() or decision
         return decision

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns, perf_counter_ns
 
-from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import ClientCall, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.follower.stepping import Catalog
 from tests.ttl.bench import Bench, opened
@@ -45,7 +45,7 @@ class LocalTtl(Bench):
         """The first turn of a call."""
         header = parse_header(message)
         assert isinstance(header, Header)
-        return self.dispatcher.decide(self.session, header, message, monotonic_ns(), patient=True)
+        return self.dispatcher.decide(ClientCall.of(self.session, header, message, monotonic_ns(), patient=True))
 
     def ask(self, message: bytes) -> Asked:
         """Call a method."""

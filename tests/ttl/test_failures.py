@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.consistency.guards import WriteEnding
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
+from hms_cache_proxy.methods.decision import NOTHING, Ask, ClientCall, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.methods.ttl.pending import HoldBarrier
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -88,7 +88,9 @@ def test_a_reply_is_passed_on_though_the_cache_cannot_be_read_for_it(bench: Benc
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
 def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: str, outcome: str) -> None:
     header, message = call("get_all_tables", db_name=b"d")
-    forward = bench.dispatcher.decide(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
+    forward = bench.dispatcher.decide(
+        ClientCall.of(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
+    )
     assert isinstance(forward, Forward)
     assert (forward.label, forward.outcome, forward.reason) == ("other", outcome, "unknown_method")
 
@@ -97,7 +99,7 @@ def drops(bench: Bench) -> Iterator[Forward]:
     """Writes without end."""
     while True:
         header, message = call("drop_table", dbname=b"d", name=b"t", deleteData=True)
-        forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+        forward = bench.dispatcher.decide(ClientCall.of(bench.session, header, message, monotonic_ns()))
         assert isinstance(forward, Forward)
         yield forward
 
@@ -143,14 +145,14 @@ def test_a_write_whose_hold_cannot_be_written_stops_all_hits(bench: Bench, momen
 
 def test_a_write_of_unknown_outcome_is_held_from_its_end_on(bench: Bench) -> None:
     """It was given up after the longest time of a request: then a hold of that time from its beginning is over."""
-    cache, request_time_ns = bench.cache, 600 * 10**9
-    barrier = HoldBarrier(cache, request_time_ns)
+    cache, request_timeout_ns = bench.cache, 600 * 10**9
+    barrier = HoldBarrier(cache, request_timeout_ns)
     mark = barrier.begin((ALL,))
     ended_ns = monotonic_ns()
     barrier.end(mark, (ALL,), WriteEnding.UNKNOWN)
     with cache._env.begin() as txn, txn.cursor(cache._dbs[b"holds"]) as cursor:
         until_ns = max(int.from_bytes(value, "big") for _, value in cursor)
-    assert until_ns >= ended_ns + request_time_ns
+    assert until_ns >= ended_ns + request_timeout_ns
 
 
 def refresher(endpoints: Endpoints, metrics: WorkerMetrics) -> Refresher:

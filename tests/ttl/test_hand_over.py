@@ -15,8 +15,8 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Work
-from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward, Serve, Work
+from hms_cache_proxy.methods.dispatch import CacheDispatcher, SharedState, WorkerLinks
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.switch import Switch
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -52,7 +52,7 @@ class Both:
         hot = self.switch.hot(session, message, monotonic_ns())
         if hot is not None:
             return _value(method, hot), "hot"
-        decision = self.switch.decide(session, header, message, monotonic_ns())
+        decision = self.switch.decide(ClientCall.of(session, header, message, monotonic_ns()))
         while isinstance(decision, Work):
             decision = decision.step() or decision
         if isinstance(decision, Serve):
@@ -96,7 +96,7 @@ def both(tmp_path: Path) -> Iterator[Both]:
         cache, metrics = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started), WorkerMetrics()
         suspension = Suspension(followed.page)
         state = SharedState(followed.page, followed.reader, followed.fences, suspension)
-        following = Dispatcher(config, state, metrics, lambda: None)
+        following = CacheDispatcher(config, state, metrics, WorkerLinks(lambda: None))
         loading = LoadingDispatcher(config, cache, metrics, lambda: None, suspension)
         made = Both(catalog, followed, Switch(following, loading, followed.page))
         made.alter(b"old")
@@ -124,7 +124,7 @@ def test_what_ttl_mode_has_shown_a_connection_is_a_floor(both: Both, loaded_by_a
 def test_a_reply_that_arrives_after_the_hand_over_is_a_floor(both: Both) -> None:
     client = ClientSession()
     header, message = call("get_table", dbname=DATABASE, tbl_name=b"t")
-    decision = both.switch.decide(client, header, message, monotonic_ns())
+    decision = both.switch.decide(ClientCall.of(client, header, message, monotonic_ns()))
     while isinstance(decision, Work):
         decision = decision.step() or decision
     assert isinstance(decision, Forward)

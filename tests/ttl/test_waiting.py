@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic_ns
 
-from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait
+from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Forward, Serve, Wait
 from hms_cache_proxy.methods.ttl.dispatcher import SHARED_NS
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
@@ -47,7 +47,7 @@ def test_readers_of_what_cannot_be_kept_do_not_wait_for_one_another(tmp_path: Pa
     with opened(tmp_path) as bench:
 
         def decide(arrived_ns: int) -> object:
-            return bench.dispatcher.decide(ClientSession(), header, message, arrived_ns, patient=True)
+            return bench.dispatcher.decide(ClientCall.of(ClientSession(), header, message, arrived_ns, patient=True))
 
         first = decide(monotonic_ns())
         waiting = [monotonic_ns() for _ in range(3)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from time import monotonic_ns
 from typing import Any
@@ -27,12 +26,12 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import Outcome, WorkerMetrics
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, message_header
+from hms_cache_proxy.wire.message import MessageType, message_header
 
 from .. import effects
-from ..decision import BaseDecider, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
+from ..decision import BaseDispatcher, ClientCall, Decision, Forward, Pending, Serve, Wait, Work
 from ..large_requests import decided, run_slice
-from ..method_plan import EVERYTHING, Plan, declared_reads, may_write, plan
+from ..method_plan import EVERYTHING, Plan, declared_reads, may_write
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
@@ -66,19 +65,14 @@ OBJECTS: Mapping[str, Maker] = {
 
 @dataclass(frozen=True, slots=True)
 class _ReadCall:
-    """A read. `complete` False: `message` is only its beginning. `patient`: it may wait for another read's load."""
+    """A read, as it arrived, and what it asks for. If it is patient, it may wait for another read's load."""
 
-    session: ClientSession
-    plan: Plan
+    request: ClientCall
+    label: str
     kind: EntryKind
-    header: Header
-    message: bytes
-    arrived_ns: int
-    complete: bool
-    patient: bool
 
 
-class LoadingDispatcher(BaseDecider):
+class LoadingDispatcher(BaseDispatcher):
     """Decides what each request means. There is no hot path, because the ages of entries have to be checked."""
 
     def __init__(
@@ -88,24 +82,22 @@ class LoadingDispatcher(BaseDecider):
         metrics: WorkerMetrics,
         wake: Callable[[], None],
         suspension: Suspension,
+        memory: Budget | None = None,
     ) -> None:
-        """`wake` tells the refresher that there are reloads in `due`; it must not block."""
+        """`wake` tells the refresher that there are reloads in `due`; it must not block. `memory`: for what connections
+        remember of their locks."""
         self.due = DueEntries(wake)
         self._cache = cache
         self._metrics = metrics
         self._max_bytes = config.replies.max_entry_bytes
         self._read_methods = declared_reads(config)
         self._per_user = config.ttl.impersonation == "on"
-        request_time_ns = config.upstream_options.request_timeout_ns
+        request_timeout_ns = config.upstream_options.request_timeout_ns
         self._suspension = suspension
-        guards = Guards(HoldBarrier(cache, request_time_ns), suspension, "ttl")
+        guards = Guards(HoldBarrier(cache, request_timeout_ns), suspension, "ttl")
         self.settle = guards.settle
-        self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns, guards)
+        self._shared = TtlContext(cache, config.ttl, metrics, request_timeout_ns, guards, memory=memory)
         self._waited_for = WaitedFor()
-
-    def bound_floors(self, memory: Budget) -> None:
-        """Take the memory for what connections remember of their locks from this budget."""
-        self._shared.memory = memory
 
     def take_over(self) -> None:
         """Until now, another dispatcher has answered: show nothing that was loaded before."""
@@ -147,34 +139,22 @@ class LoadingDispatcher(BaseDecider):
         except CacheError as error:
             self._shared.troubled(error)
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
-        """What to do with a request that arrived at now_ns."""
-        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, complete=complete)
+    def decide(self, call: ClientCall) -> Decision:
+        """What to do with a request."""
+        return decided(self._decide, call)
 
-    def _decide(
-        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
-    ) -> Decision:
-        found = plan(header.name)
+    def _decide(self, call: ClientCall) -> Decision:
+        found = call.plan
         if found is None:
-            if not may_write(header.name, self._read_methods):
+            if not may_write(call.header.name, self._read_methods):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         label, calls = found.method.name, found.method.kind
         kind = KINDS.get(label)
         if kind is not None:
-            return self._read(_ReadCall(session, found, kind, header, message, now_ns, complete, patient))
+            return self._read(_ReadCall(call, label, kind))
         if calls is MethodKind.WRITE or calls is MethodKind.TRANSACTION:
-            targets = found.named(message, header.body, complete=complete)
+            targets = call.named()
             if calls is MethodKind.WRITE or targets:
                 targets = write_targets(label, targets)
             if not targets:
@@ -182,43 +162,38 @@ class LoadingDispatcher(BaseDecider):
                 return Forward(label, outcome, calls.value, retry=found.method.retry)
             return self._write(label, targets, "")
         if calls is MethodKind.LOCK and label != "unlock":
-            return Forward(
-                label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
-            )
+            return Forward(label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, call))
         if calls is MethodKind.SESSION:
-            return effects.session_call(session, label, header, message)
+            return effects.session_call(call)
         return Forward(label, "relay", calls.value, retry=found.method.retry)
 
     def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
         wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets
         return Forward(label, "write", reason, effects.HELD_WRITE_BYTES, pending=Writing(self._shared, wide))
 
-    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
+    def _lock(self, found: Plan, call: ClientCall) -> Pending:
         if found.method.rules:
-            targets = found.named(message, header.body, complete=complete)
-            reads = complete and effects.only_reads(found.arguments, message, header.body)
-            return Locking(self._shared, self._waited_for, targets, reads)
-        return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(found.args, message, header.body))
+            return Locking(self._shared, self._waited_for, call.named(), effects.only_reads(call))
+        return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(call))
 
     # Reads
 
     def _read(self, call: _ReadCall) -> Decision:
-        session, found, kind, header, message = call.session, call.plan, call.kind, call.header, call.message
-        label = found.method.name
-        if session.relay_for_good:
+        request, label = call.request, call.label
+        if request.session.relay_for_good:
             return Forward(label, "miss", "session", retry=True)
         if self._suspension.active:
             return Forward(label, "miss", Reason.UNFENCED.value, retry=True)
-        if not call.complete or header.type is not MessageType.CALL:
+        if not request.complete or request.header.type is not MessageType.CALL:
             return Forward(label, "miss", "arguments", retry=True)
         try:
-            args = found.arguments(message, header.body)
+            args = request.arguments()
         except WireError:
             return Forward(label, "miss", "arguments", retry=True)
         if _brings_write_ids(args):
             return Forward(label, "miss", "write_id", retry=True)
-        look = self._look(session, found, kind, header, message, args)
-        if not look.policy(kind).cached:
+        look = self._look(call, args)
+        if not look.policy(call.kind).cached:
             return Forward(label, "miss", "ttl_off", retry=True)
         looking = self._looking(call, look, args)
 
@@ -237,8 +212,8 @@ class LoadingDispatcher(BaseDecider):
     ) -> Generator[None, None, tuple[Conversation, Wanted] | Wait]:
         """The conversation, and what it has found; or a Wait, as soon as another load is known to bring what is
         missing."""
-        header, label = call.header, call.plan.method.name
-        arguments = call.message[header.body :]
+        header, label = call.request.header, call.label
+        arguments = call.request.message[header.body :]
         make = OBJECTS.get(label)
         made = make(look, header, args, arguments) if make is not None else None
         steps = made.looked_up() if made is not None else None
@@ -249,7 +224,7 @@ class LoadingDispatcher(BaseDecider):
             except StopIteration as done:
                 found = done.value
                 break
-            if missing and call.patient and (wait := self._wait(call, missing)) is not None:
+            if missing and call.request.patient and (wait := self._wait(call, missing)) is not None:
                 return wait
             yield
         if made is None or found is None:
@@ -259,37 +234,35 @@ class LoadingDispatcher(BaseDecider):
 
     def _wait(self, call: _ReadCall, missing: list[bytes]) -> Wait | None:
         """A Wait if another load has claimed one of these; its `seen` is from before that was asked."""
-        seen, latest_ns = self._cache.moved(), call.arrived_ns + SHARED_NS
+        seen, latest_ns = self._cache.moved(), call.request.arrived_ns + SHARED_NS
         claimed = self._cache.is_claimed(missing, monotonic_ns(), latest_ns)
-        return Wait(seen, call.arrived_ns + self._shared.request_time_ns) if claimed else None
+        return Wait(seen, call.request.arrived_ns + self._shared.request_timeout_ns) if claimed else None
 
     def _answer(self, call: _ReadCall, conversation: Conversation, found: Wanted) -> Serve | Forward | Wait:
-        header, (body, missing) = call.header, found
+        request, header, (body, missing) = call.request, call.request.header, found
         label, kind, look = header.name.decode(), conversation.kind, conversation.look
         if self._suspension.active:
             return Forward(label, "miss", Reason.UNFENCED.value, retry=True)
         if body is not None:
             self._metrics.ttl_looked_up(kind.label, "refresh_due" if look.due else "hit")
             if look.due:
-                self.due.add(call.session.identity or b"", conversation, header, call.message)
+                self.due.add(request.session.identity or b"", conversation, header, request.message)
             head = message_header(header.name, MessageType.REPLY, header.seqid)
             if isinstance(body, bytes):
                 return Serve(head + body, label)
             body[0] = head + body[0]
             return Serve(body[0] if len(body) == 1 else iter(body), label)
         seen = self._cache.moved()
-        if not look.claim(missing, alone=call.patient, latest_ns=call.arrived_ns + SHARED_NS):
-            return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
+        if not look.claim(missing, alone=request.patient, latest_ns=request.arrived_ns + SHARED_NS):
+            return Wait(seen, request.arrived_ns + self._shared.request_timeout_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
         pending = Loading(self._shared, conversation, label, header.seqid, monotonic_ns())
         ask = conversation.ask()
         return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
-    def _look(
-        self, session: ClientSession, found: Plan, kind: EntryKind, header: Header, message: bytes, args: Any
-    ) -> RequestView:
-        named = found.targets(message, header.body)
-        depends = read_targets(found.method.name, kind, named, args)
+    def _look(self, call: _ReadCall, args: Any) -> RequestView:
+        session = call.request.session
+        depends = read_targets(call.label, call.kind, call.request.named(), args)
         user = b""
         if self._per_user:
             user, depends = session.identity or b"", (*depends, ROLES)

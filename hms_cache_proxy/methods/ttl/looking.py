@@ -63,7 +63,7 @@ class TtlContext:
     cache: TtlCache
     section: TtlSection
     metrics: WorkerMetrics
-    request_time_ns: int
+    request_timeout_ns: int
     guards: Guards
     touched: set[bytes] = field(default_factory=set)
     keys_of_tables: dict[tuple[bytes, ...], KnownKeys] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class TtlContext:
 
     def ends_ns(self) -> int:
         """The latest time at which a call that begins now can end."""
-        return monotonic_ns() + self.request_time_ns
+        return monotonic_ns() + self.request_timeout_ns
 
     def invalidate(self, targets: Sequence[Target]) -> None:
         """From now on, show nothing of these that was loaded earlier."""

@@ -77,12 +77,12 @@ class HoldBarrier:
     answer is given up, and ends by itself."""
 
     cache: TtlCache
-    request_time_ns: int
+    request_timeout_ns: int
     """The longest time that a metastore may work on a request."""
 
     def begin(self, targets: Sequence[Target]) -> tuple[bytes, ...]:
         now_ns = monotonic_ns()
-        return self.cache.hold(targets, now_ns + self.request_time_ns, now_ns)
+        return self.cache.hold(targets, now_ns + self.request_timeout_ns, now_ns)
 
     def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: WriteEnding) -> None:
         if ending is WriteEnding.UNKNOWN:

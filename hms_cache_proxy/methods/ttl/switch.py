@@ -22,9 +22,8 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.wire.message import Header
 
-from ..decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Wait, Work
+from ..decision import Ask, ClientCall, ClientSession, Decision, Dispatcher, Forward, Pending, Serve, Wait, Work
 from ..large_requests import decided
 from .dispatcher import LoadingDispatcher
 
@@ -90,11 +89,16 @@ def shown(session: ClientSession, memory: Budget | None) -> None:
     session.floors.lift((ALL,), monotonic_ns())
 
 
+def is_by_time(page: StatePage) -> bool:
+    """Is TTL mode in charge?"""
+    return page[Slot.SERVE_MODE] != MODE_SERVE and ModeReason(page[Slot.MODE_REASON]) in BY_TIME
+
+
 class Switch:
-    """A Decider that passes each request to one of two."""
+    """A dispatcher that passes each request to one of two."""
 
     def __init__(
-        self, followed: Decider, loading: LoadingDispatcher, page: StatePage, memory: Budget | None = None
+        self, followed: Dispatcher, loading: LoadingDispatcher, page: StatePage, memory: Budget | None = None
     ) -> None:
         """`memory`: for floors."""
         self._followed = followed
@@ -105,44 +109,27 @@ class Switch:
         self.hot = followed.hot  # knows by itself that nothing is served while nothing is followed
         self.looked_ns, self.hot_wait = followed.looked_ns, followed.hot_wait
 
-    def by_time(self) -> bool:
-        """Is TTL mode in charge?"""
-        page = self._page
-        return page[Slot.SERVE_MODE] != MODE_SERVE and ModeReason(page[Slot.MODE_REASON]) in BY_TIME
-
     def moved(self) -> int:
         """Changes when that of either dispatcher changes."""
         return hash((self._followed.moved(), self._loading.moved()))
 
-    def decide(
-        self,
-        session: ClientSession,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool = True,
-        patient: bool = False,
-    ) -> Decision:
-        """What to do with a request that arrived at now_ns."""
-        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, complete=complete)
+    def decide(self, call: ClientCall) -> Decision:
+        """What to do with a request."""
+        return decided(self._decide, call)
 
-    def _decide(
-        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
-    ) -> Decision:
+    def _decide(self, call: ClientCall) -> Decision:
         seen = self.moved()
-        by_time = self.by_time()
+        by_time = is_by_time(self._page)
         if by_time and not self._was_by_time:
             self._loading.take_over()
         self._was_by_time = by_time
         turn, other = (self._loading, self._followed) if by_time else (self._followed, self._loading)
-        decision = turn.decide(session, header, message, now_ns, complete=complete, patient=patient)
+        decision = turn.decide(call)
         if isinstance(decision, Wait | Work):
-            return with_seen(decision, seen, partial(self._noted, session) if by_time else None)
+            return with_seen(decision, seen, partial(self._noted, call.session) if by_time else None)
         if not isinstance(decision, Forward) or not (decision.outcome == "write" or decision.reason in _FOR_BOTH):
-            return self._noted(session, decision) if by_time else decision
-        told = other.decide(session, header, message, now_ns, complete=complete)
+            return self._noted(call.session, decision) if by_time else decision
+        told = other.decide(call._replace(patient=False))
         if not isinstance(told, Forward):
             return decision
         pair = (told.pending, decision.pending) if by_time else (decision.pending, told.pending)

@@ -163,7 +163,7 @@ def shared_locks_fence() -> None:
     """A lock that others may hold too holds everybody's reads back."""
     from hms_cache_proxy.methods import effects
 
-    swap(effects, "only_reads", lambda arguments, message, offset: False)
+    swap(effects, "only_reads", lambda call: False)
 
 
 @bug
