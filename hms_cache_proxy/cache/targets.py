@@ -51,8 +51,10 @@ elsewhere."""
 SEPARATOR = b"\0"
 
 TABLE_KIND, DATABASE_KIND, TABLES_KIND, DATABASES_KIND, MEMBERS_KIND, RIGHTS_KIND = b"t", b"d", b"l", b"D", b"m", b"g"
+PARTITIONS_KIND = b"p"
 """What `kind_of` returns for the targets that `table`, `database`, `tables`, `databases`, `members` and `rights`
-make."""
+make, and for those of `partitions` and `called`."""
+_IN_DATABASE = frozenset((TABLE_KIND, DATABASE_KIND, TABLES_KIND, MEMBERS_KIND, RIGHTS_KIND, PARTITIONS_KIND))
 
 
 def kind_of(target: Target) -> bytes:
@@ -61,8 +63,14 @@ def kind_of(target: Target) -> bytes:
 
 
 def names_in(target: Target) -> list[bytes]:
-    """The names in a target: catalog, database, table, as far as its kind has them."""
-    return target[1:].split(SEPARATOR)
+    """The names in a target: catalog, database, table, partition, as far as its kind has them. One with NUL, which only
+    a partition may have, counts as several anywhere else."""
+    return target[1:].split(SEPARATOR, 3 if target[:1] == PARTITIONS_KIND else -1)
+
+
+def database_in(target: Target) -> bytes | None:
+    """The name of the database that it is, or is in; None if it is not in one."""
+    return names_in(target)[1] if kind_of(target) in _IN_DATABASE else None
 
 
 def databases(catalog: bytes) -> Target:

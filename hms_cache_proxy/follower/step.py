@@ -22,7 +22,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
@@ -171,24 +171,27 @@ def requested(tickets: Set[bytes]) -> Affected:
     return Affected.merge(_ticket(target) for target in tickets)
 
 
+_ONLY_VERSIONS: Final = (targets.TABLES_KIND, targets.DATABASES_KIND, targets.RIGHTS_KIND)
+
+
 def _ticket(target: bytes) -> Affected:
-    kind, names = target[:1], target[1:].split(b"\0", 3)
+    kind, names = targets.kind_of(target), targets.names_in(target)
     touched = frozenset({target})
-    if kind == b"t" and len(names) == 3:
+    if kind == targets.TABLE_KIND and len(names) == 3:
         return Affected(tables=frozenset({(names[0], names[1], names[2])}), targets=touched)
-    if kind == b"p" and len(names) == 3:
+    if kind == targets.PARTITIONS_KIND and len(names) == 3:
         key = names[0], names[1], names[2]
         return Affected(tables=frozenset({key}), partitions={key: None}, targets=frozenset({targets.table(*key)}))
-    if kind == b"p" and len(names) == 4:
+    if kind == targets.PARTITIONS_KIND and len(names) == 4:
         key, name = (names[0], names[1], names[2]), names[3]
         one = {key: frozenset({name})}
         touched = frozenset({targets.table(*key)})
         return Affected(frozenset({key}), one, targets=touched, called=frozenset({(key, name)}))
-    if kind == b"d" and len(names) == 2:
+    if kind == targets.DATABASE_KIND and len(names) == 2:
         return Affected(databases=frozenset({(names[0], names[1])}), targets=touched)
-    if (kind == b"t" and len(names) > 3) or (kind == b"d" and len(names) > 2):
+    if kind in (targets.TABLE_KIND, targets.DATABASE_KIND) and len(names) > 2:
         return Affected(targets=touched)  # a name with NUL, which no object has
-    if kind in (b"l", b"D", b"g") or target in (*targets.MARKED, targets.ROLES, targets.WIDE_RIGHTS):
+    if kind in _ONLY_VERSIONS or target in (*targets.MARKED, targets.ROLES, targets.WIDE_RIGHTS):
         return Affected(targets=touched)
     if target == targets.UNKNOWN:
         return NOTHING

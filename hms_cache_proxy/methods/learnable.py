@@ -42,12 +42,6 @@ LEARNABLE = frozenset(
 )
 """Reasons that mean that the answer is not reproduced here. The others mean that the cache may be older than it."""
 
-_STATISTICS = frozenset(
-    "get_table_column_statistics get_table_statistics_req get_partition_column_statistics"
-    " get_partitions_statistics_req get_aggr_stats_for".split()
-)
-_OF_CONSTRAINTS = frozenset(("get_primary_keys", "get_foreign_keys"))
-
 MAX_MEMBERS = 2_000
 """Databases whose versions are compared for one kept reply (0.5 us each)."""
 
@@ -67,13 +61,10 @@ def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) 
     return all(_followed(snapshot, method, dependency) for dependency in depends)
 
 
-def unlogged(snapshot: CacheSnapshot, method: str) -> bool:
-    """Does this metastore change what the method answers without an event? Column statistics before Hive 4, constraints
-    in 2.3."""
+def unlogged(snapshot: CacheSnapshot, method: Method) -> bool:
+    """Does this metastore change what the method answers without an event?"""
     line = snapshot.identity.hive_line
-    if line.startswith("4."):
-        return False
-    return method in _STATISTICS or (line == "2.3" and method in _OF_CONSTRAINTS)
+    return (method.unlogged_before_4 and not line.startswith("4.")) or (method.unlogged_in_2_3 and line == "2.3")
 
 
 def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:

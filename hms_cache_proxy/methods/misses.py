@@ -89,7 +89,7 @@ class Misses:
         read."""
         method = call.plan.method
         learnable = method.learn and (reason in LEARNABLE or reason in _USED_LATER)
-        if learnable and unlogged(snapshot, method.name):
+        if learnable and unlogged(snapshot, method):
             reason, learnable = Reason.UNLOGGED, False
         call.proof.current = True
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason

@@ -83,7 +83,6 @@ _GRANTS: Final = frozenset("grant_privileges revoke_privileges grant_revoke_priv
 _GRANT_BYTES: Final = 1 << 16
 """The targets of a longer grant may stand for more objects than they name (targets.whole)."""
 
-_IN_DATABASE: Final = (b"d", b"l", b"t", b"m", b"g")
 _LIMITED: Final = frozenset({MethodKind.READ, MethodKind.WRITE})
 
 
@@ -290,10 +289,9 @@ def _databases(call: ClientCall) -> Iterator[bytes | None]:
         except WireError:
             named += (target.ALL,)
     for one in named:
-        if one[:1] in _IN_DATABASE:
-            yield one[1:].split(target.SEPARATOR)[1]
-        elif one in unnamed:
-            yield None
+        database = target.database_in(one)
+        if database is not None or one in unnamed:
+            yield database
 
 
 def _refuse(call: ClientCall, reason: str, why: str) -> Serve:

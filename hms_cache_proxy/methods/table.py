@@ -63,6 +63,10 @@ class Method:
     """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
     silent_in_4: tuple[s.Rule, ...] = ()
     """Those that it may change which Hive 4 does not log either: their statistics, if it cannot merge them."""
+    unlogged_before_4: bool = False
+    """A read: before Hive 4, its answer changes without an event."""
+    unlogged_in_2_3: bool = False
+    """The same of Hive 2.3 only."""
     changes_nothing: bool = False
     """It only reads from the metastore, though it is of another kind than `read` and `events`."""
 
@@ -86,6 +90,14 @@ def _learn_of_all(name: str, *rules: s.Rule) -> Method:
 
 def _serve(name: str, *rules: s.Rule) -> Method:
     return Method(name, MethodKind.READ, rules, reads=True, learn=True)
+
+
+def _serve_statistics(name: str, *rules: s.Rule) -> Method:
+    return Method(name, MethodKind.READ, rules, reads=True, learn=True, unlogged_before_4=True)
+
+
+def _serve_keys(name: str, *rules: s.Rule) -> Method:
+    return Method(name, MethodKind.READ, rules, reads=True, learn=True, unlogged_in_2_3=True)
 
 
 def _serve_listing(name: str, *rules: s.Rule, members: bool = False) -> Method:
@@ -328,11 +340,11 @@ _ROWS: list[Method] = [
     _serve("get_schema_with_environment_context", _READ_FIELDS),
     _serve("get_schema_req", _REQ),
     # Statistics
-    _serve("get_table_column_statistics", _READ_TABLE),
-    _serve("get_partition_column_statistics", _READ_TABLE),
-    _serve("get_table_statistics_req", _REQUEST),
-    _serve("get_partitions_statistics_req", _REQUEST),
-    _serve("get_aggr_stats_for", _REQUEST),
+    _serve_statistics("get_table_column_statistics", _READ_TABLE),
+    _serve_statistics("get_partition_column_statistics", _READ_TABLE),
+    _serve_statistics("get_table_statistics_req", _REQUEST),
+    _serve_statistics("get_partitions_statistics_req", _REQUEST),
+    _serve_statistics("get_aggr_stats_for", _REQUEST),
     _statistics("update_table_column_statistics", "stats_obj.statsDesc"),
     _statistics("update_partition_column_statistics", "stats_obj.statsDesc"),
     _all_statistics("update_table_column_statistics_req", "req"),
@@ -347,13 +359,13 @@ _ROWS: list[Method] = [
     ),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
-    _serve("get_primary_keys", _CONSTRAINTS),
+    _serve_keys("get_primary_keys", _CONSTRAINTS),
     _serve("get_unique_constraints", _CONSTRAINTS),
     _serve("get_not_null_constraints", _CONSTRAINTS),
     _serve("get_default_constraints", _CONSTRAINTS),
     _serve("get_check_constraints", _CONSTRAINTS),
     _serve("get_all_table_constraints", _REQUEST),
-    _serve("get_foreign_keys", *_FOREIGN_KEYS),
+    _serve_keys("get_foreign_keys", *_FOREIGN_KEYS),
     _constraint("add_primary_key", "req.primaryKeyCols"),
     _constraint("add_unique_constraint", "req.uniqueConstraintCols"),
     _constraint("add_not_null_constraint", "req.notNullConstraintCols"),
