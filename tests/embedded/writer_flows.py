@@ -22,12 +22,13 @@ class Writers:
     """The transactions and locks of a flow."""
 
     def __init__(self, asked: Asked, db: str) -> None:
-        self.asked, self.db = asked, db
+        self.asked, self.db, self.begun = asked, db, list[int]()
 
     def begin(self, name: str = "t") -> int:
         """A transaction that has a write id."""
         opened = {"rqst": struct("OpenTxnRequest", num_txns=1, user="u", hostname="h")}
         txn: int = self.asked.value("open_txns", opened).txn_ids[0]
+        self.begun.append(txn)
         allocated = struct("AllocateTableWriteIdsRequest", dbName=self.db, tableName=name, txnIds=[txn])
         self.asked.value("allocate_table_write_ids", {"rqst": allocated})
         return txn
@@ -43,7 +44,7 @@ class Writers:
 
     def told(self, method: str, arguments: dict[str, Any]) -> str:
         """A reply, without numbers of transactions and locks."""
-        return re.sub(r"(txn(?:id)?: ?|lockid:|[[,])\d+(?=\D)", r"\1N", repr(self.asked.ask(method, arguments)))
+        return re.sub(r"(txn(?:id)?: ?|lockid:|[\[,])\d+(?=\D)", r"\1N", repr(self.asked.ask(method, arguments)))
 
     def refused(self, kind: int, txn: int | None, **place: Any) -> str:
         return self.told("lock", self._request(kind, txn, place, {}))
@@ -96,3 +97,4 @@ def writers(asked: Asked, db: str) -> Iterator[Any]:
     valid = struct("GetValidWriteIdsRequest", fullTableNames=[f"{db}.t", f"{db}.pt"])
     found = asked.value("get_valid_write_ids", {"rqst": valid}).tblValidWriteIds
     yield [(each.fullTableName.endswith(b".t"), each.invalidWriteIds, each.abortedBits) for each in found]
+    asked.value("abort_txns", {"rqst": struct("AbortTxnsRequest", txn_ids=one.begun)})
