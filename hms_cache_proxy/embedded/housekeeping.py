@@ -1,19 +1,21 @@
 """Deletes rows that nobody needs any more: old events, and what is known of ended transactions.
 
 Job: what Hive's background tasks delete, with the times that they have by default: events (DbNotificationListener,
-ObjectStore.cleanNotificationEvents), TXNS (CompactionTxnHandler.cleanEmptyAbortedAndCommittedTxns), TXN_TO_WRITE_ID
-(CleanTxnToWriteIdTableFunction), of 4.2. Must not know: calls.
+ObjectStore.cleanNotificationEvents), WRITE_SET (TxnHandler.performWriteSetGC), TXNS (CompactionTxnHandler.
+cleanEmptyAbortedAndCommittedTxns), TXN_TO_WRITE_ID (CleanTxnToWriteIdTableFunction), COMPLETED_TXN_COMPONENTS
+(RemoveDuplicateCompleteTxnComponentsCommand), of 4.2. Must not know: calls.
 
-Invariants: a transaction stays while it is open, and for ever if it was aborted with a write id, because its files may
-be there: no compaction runs here that removes them, after which Hive forgets it. The last transaction stays, from which
-the ids go on. Unlike in Hive, the last event stays too: a follower that was stopped for long finds by it that nothing
-has happened. Owner: a thread of the metastore's process.
+Invariants: a transaction stays while it is open, and, if it was aborted, as long as TXN_COMPONENTS says that its files
+may be there: until the table is dropped, or a compaction has removed them (none runs here). The last transaction stays,
+from which the ids go on. Unlike in Hive, the last event stays too: a follower that was stopped for long finds by it
+that nothing has happened. Owner: a thread of the metastore's process.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -29,13 +31,14 @@ log = structlog.get_logger()
 EVENTS_S: Final = 86_400  # metastore.event.db.listener.timetolive
 EVENTS_AT_ONCE: Final = 10_000  # metastore.event.db.clean.maxevents: other writes wait meanwhile
 YOUNG_MS: Final = 1_000  # metastore.txn.opentxn.timeout
-INTERVAL_S: Final = 600
+INTERVAL_S: Final = 60  # metastore.acid.housekeeper.interval
 
 
-def keep_house(database: Database, stopped: threading.Event) -> None:
-    """Look again and again, until `stopped`."""
+def keep_house(database: Database, expire: Callable[[], None], stopped: threading.Event) -> None:
+    """Look again and again, until `stopped`; `expire` ends transactions and locks whose owners are silent."""
     while not stopped.wait(INTERVAL_S):
         try:
+            expire()
             tidy(database, time.time())
         except DBAPIError:  # it is down, or a Java metastore on it does the same
             log.exception("old rows cannot be deleted yet")
@@ -49,6 +52,7 @@ def tidy(database: Database, now_s: float) -> None:
                 break
     with database.write() as connection:
         _delete_transactions(connection, int(now_s * 1000) - YOUNG_MS)
+        _delete_duplicates(connection)
 
 
 def _delete_events(connection: Connection, before_s: int) -> int:
@@ -69,10 +73,21 @@ def _delete_transactions(connection: Connection, before_ms: int) -> None:
     last = connection.execute(select(func.max(columns.TXN_ID)).where(columns.TXN_STARTED < before_ms)).scalar()
     if last is None:
         return
-    written = select(T.TXN_TO_WRITE_ID.c.T2W_TXNID).union(select(T.TXN_COMPONENTS.c.TC_TXNID))
-    empty = (columns.TXN_STATE == ABORTED) & columns.TXN_ID.not_in(written)
-    connection.execute(delete(T.TXNS).where(columns.TXN_ID < last, (columns.TXN_STATE == COMMITTED) | empty))
+    opened = connection.execute(select(func.min(columns.TXN_ID)).where(columns.TXN_STATE == OPEN)).scalar()
+    overlapping = last + 1 if opened is None else min(opened, last + 1)
+    connection.execute(delete(T.WRITE_SET).where(T.WRITE_SET.c.WS_COMMIT_ID < overlapping))
+    ended = columns.TXN_STATE.in_((ABORTED, COMMITTED)) & columns.TXN_ID.not_in(select(T.TXN_COMPONENTS.c.TC_TXNID))
+    connection.execute(delete(T.TXNS).where(columns.TXN_ID < last, ended))
     unseen = select(func.min(columns.TXN_ID)).where(columns.TXN_STATE.in_((OPEN, ABORTED)))
     needed = (unseen, select(func.min(T.WRITE_SET.c.WS_TXNID)), select(func.max(columns.TXN_ID) + 1))
     first = min(number for query in needed if (number := connection.execute(query).scalar()) is not None)
     connection.execute(delete(T.TXN_TO_WRITE_ID).where(T.TXN_TO_WRITE_ID.c.T2W_TXNID < first))
+
+
+def _delete_duplicates(connection: Connection) -> None:
+    """Delete a completed write if a later one of the same place says as much."""
+    one, other = T.COMPLETED_TXN_COMPONENTS.c, T.COMPLETED_TXN_COMPONENTS.alias("other").c
+    same = (other.CTC_DATABASE == one.CTC_DATABASE) & (other.CTC_TABLE == one.CTC_TABLE)
+    same &= other.CTC_PARTITION.is_not_distinct_from(one.CTC_PARTITION) & (other.CTC_WRITEID > one.CTC_WRITEID)
+    same &= (one.CTC_UPDATE_DELETE == "N") | (other.CTC_UPDATE_DELETE == "Y")
+    connection.execute(delete(T.COMPLETED_TXN_COMPONENTS).where(select(other.CTC_TXNID).where(same).exists()))

@@ -68,7 +68,8 @@ def _serve(config: Config, listener: socket.socket) -> bool:
     )
     for root in (warehouse.managed, warehouse.external):
         warehouse.make(root)
-    server = ThriftServer(Service(database, warehouse, told(config, warehouse)), listener)
+    service = Service(database, warehouse, told(config, warehouse))
+    server = ThriftServer(service, listener)
     in_time = True
 
     def stop() -> None:
@@ -96,7 +97,9 @@ def _serve(config: Config, listener: socket.socket) -> bool:
         external=warehouse.external,
     )
     stopped = threading.Event()
-    keeper = threading.Thread(target=keep_house, args=(database, stopped), name="housekeeping", daemon=True)
+    keeper = threading.Thread(
+        target=keep_house, args=(database, service.expire, stopped), name="housekeeping", daemon=True
+    )
     keeper.start()
     server.serve()
     stopper.join()

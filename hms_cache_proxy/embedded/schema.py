@@ -36,7 +36,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    insert,
     inspect,
+    literal,
     select,
     text,
 )
@@ -161,7 +163,23 @@ def prepare(connection: Connection, *, warehouse: str, external: str, foreign: b
             "the database was made by Hive, and its metastore may write to it: set metastore.foreign_database to use it"
         )
     _keep_marks(connection)
+    _keep_writes(connection)
     return False
+
+
+def _keep_writes(connection: Connection) -> None:
+    """An earlier version did not store what open and aborted transactions write: store the tables of their write ids.
+
+    Without these rows, housekeeping would forget that a transaction was aborted, and its files would be read.
+    """
+    ids, known = T.TXN_TO_WRITE_ID.c, T.TXN_COMPONENTS.c
+    stored = select(known.TC_TXNID).where(known.TC_TXNID == ids.T2W_TXNID, known.TC_DATABASE == ids.T2W_DATABASE)
+    not_committed = select(T.TXNS.c.TXN_ID).where(T.TXNS.c.TXN_STATE.in_(("o", "a")))
+    missing = select(ids.T2W_TXNID, ids.T2W_DATABASE, ids.T2W_TABLE, ids.T2W_WRITEID, literal("i")).where(
+        ids.T2W_TXNID.in_(not_committed), ~stored.where(known.TC_TABLE == ids.T2W_TABLE).exists()
+    )
+    names = [known.TC_TXNID, known.TC_DATABASE, known.TC_TABLE, known.TC_WRITEID, known.TC_OPERATION_TYPE]
+    connection.execute(insert(T.TXN_COMPONENTS).from_select(names, missing))
 
 
 def _keep_marks(connection: Connection) -> None:

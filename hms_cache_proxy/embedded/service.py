@@ -5,7 +5,7 @@ know: sockets, what methods do.
 
 A declared exception goes into the field of the result that has its type; any other is an INTERNAL_ERROR, as in Hive. A
 method that is not served is answered as one that does not exist (server.py). The changes of a failed call are rolled
-back, in the database and on disk.
+back, in the database and on disk; those of a call that returns its exception stay.
 
 Owner: the metastore's process; any number of threads may use `call`.
 """
@@ -26,6 +26,7 @@ from hms_cache_proxy.embedded.call import Access, Call, MetastoreSession, Served
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.handlers import METHODS
+from hms_cache_proxy.embedded.handlers.locks import expire
 from hms_cache_proxy.embedded.values import arguments
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.wire import facts, spec
@@ -73,6 +74,10 @@ class Service:
         log.debug("call", method=text, ms=round((time.perf_counter() - began) * 1e3, 2))
         return message_header(name, MessageType.REPLY, seqid) + body
 
+    def expire(self) -> None:
+        """End transactions and locks whose owners are silent."""
+        self._run(MetastoreSession("housekeeping"), ServedMethod(expire, Access.WRITE), spec.args("show_locks")())
+
     def _run(self, session: MetastoreSession, method: ServedMethod, args: Struct) -> Any:
         for attempt in range(TRIES):
             call = Call(session, self._warehouse, self._settings, cast(Connection, None))
@@ -90,6 +95,8 @@ class Service:
                 raise
             for action in call.on_commit:
                 action()
+            if isinstance(value, Failure):
+                raise value
             return value
         raise AssertionError("the last try returns or raises")
 

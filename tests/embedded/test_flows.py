@@ -14,6 +14,7 @@ from tests.embedded.differential import Asked, struct
 from tests.embedded.scheduled_scripts import ALTER, CREATE, DROP, Queries
 from tests.embedded.scripts import descriptor, field, partition, table
 from tests.embedded.test_like_hive import without_ids
+from tests.embedded.writer_flows import writers
 from tests.testbed.metastore import Metastore
 
 INITED, EXECUTING, FAILED, FINISHED, TIMED_OUT, AUTO_DISABLED = range(6)
@@ -285,7 +286,7 @@ Flow = Callable[[Asked, str], Iterator[Any]]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("flow", [runs, workers, writes, drops, replays], ids=lambda flow: flow.__name__)
+@pytest.mark.parametrize("flow", [runs, workers, writes, drops, replays, writers], ids=lambda flow: flow.__name__)
 def test_flow(hms42: Metastore, embedded: Metastore, unique_name: str, flow: Flow) -> None:
     answers = []
     for metastore in (hms42, embedded):

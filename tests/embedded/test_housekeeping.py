@@ -31,7 +31,8 @@ class House(Within):
         self.database = database
         warehouse = Warehouse((directory / "managed").as_uri(), (directory / "external").as_uri())
         database.prepare(warehouse=warehouse.managed, external=warehouse.external)
-        super().__init__(Service(database, warehouse, {}))
+        self.service = Service(database, warehouse, {})
+        super().__init__(self.service)
 
     def column(self, column: Any) -> list[Any]:
         with self.database.read() as connection:
@@ -51,6 +52,14 @@ class House(Within):
         txn = self.begun()
         request = struct("AllocateTableWriteIdsRequest", dbName="d", tableName="t", txnIds=[txn])
         self.do("allocate_table_write_ids", rqst=request)
+        return txn
+
+    def locked(self) -> int:
+        """The same, with a lock that says what it writes."""
+        txn = self.wrote()
+        place = {"level": 2, "dbname": "d", "tablename": "t", "operationType": 2, "isTransactional": True}
+        wanted = struct("LockComponent", type=1, **place)
+        self.do("lock", rqst=struct("LockRequest", component=[wanted], txnid=txn, user="u", hostname="h"))
         return txn
 
     def commit(self, txn: int) -> None:
@@ -104,7 +113,7 @@ def ended_transactions(house: House) -> None:
     committed, empty = house.wrote(), house.begun()
     house.commit(committed)
     house.abort(empty)
-    aborted, later, opened, last = house.wrote(), house.wrote(), house.wrote(), house.wrote()
+    aborted, later, opened, last = (house.locked() for _ in range(4))
     house.abort(aborted)
     house.commit(later)
     house.commit(last)

@@ -22,11 +22,11 @@ from tests.embedded.scheduled_scripts import CREATE, DROP, Queries
 from tests.embedded.scripts import descriptor, field, table
 from tests.embedded.test_like_hive import connected, events
 from tests.embedded.test_questions import test_what_is_left_out_differs as left_out
+from tests.embedded.test_writers import test_aborted_writers as aborted_writers
 from tests.testbed.metastore import Metastore
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metastore.md"
 BULLET: Final = re.compile(r"^- (.*(?:\n  .*)*)", re.MULTILINE)
-TABLE_LEVEL, SHARED_WRITE, UPDATE = 2, 2, 3
 FILTER: Final = b'p = "1"'
 """Where Hive takes a Java object."""
 
@@ -136,21 +136,6 @@ def files_of_no_bucket(asked: Asked, db: str) -> Any:
     return asked.ask("alter_table_req", {"req": struct("AlterTableRequest", **values, **ABLE)})
 
 
-def write_conflict(asked: Asked, db: str) -> Any:
-    """Two transactions that were open at once change the same rows: the second commit."""
-    acid_table(asked, db)
-    place = {"dbname": db, "tablename": "t", "operationType": UPDATE, "isTransactional": True}
-    both = opened(asked, 2)
-    for txn in both:
-        ids = struct("AllocateTableWriteIdsRequest", dbName=db, tableName="t", txnIds=[txn])
-        asked.ask("allocate_table_write_ids", {"rqst": ids})
-        wanted = struct("LockComponent", type=SHARED_WRITE, level=TABLE_LEVEL, **place)
-        request = struct("LockRequest", component=[wanted], txnid=txn, user="u", hostname="h")
-        asked.ask("lock", {"rqst": request})
-    commits = [struct("CommitTxnRequest", txnid=txn, exclWriteEnabled=False) for txn in both]
-    return [asked.ask("commit_txn", {"rqst": commit}) for commit in commits][-1]
-
-
 def merged_decimals(db: str) -> list[Step]:
     """2.55 is stored, and 1.00 added: as bytes, 00 ff is less than 64."""
 
@@ -224,7 +209,6 @@ DIFFERS: Final[dict[str, list[tuple[Case, str, str]]]] = {
     ],
     "A second write of a transaction": [(second_write, REFUSED, "success")],
     "`alter_table` does not check the names of files": [(files_of_no_bucket, "o2", "success")],
-    "Commits are not checked for write conflicts": [(write_conflict, "o2", "")],
     "Statistics of several partitions or columns": [(statistics_logged, "", "")],
     "Where a client has statistics merged": [(steps(merged_decimals), "success", "success")],
 }
@@ -238,6 +222,7 @@ ELSEWHERE_SHOWN: Final[dict[str, Callable[..., None]]] = {
     "Names of databases that end with": left_out,
     "A request without a field that Thrift requires": left_out,
     "Java's own texts in exceptions": null_pointers,
+    "Nothing is compacted": aborted_writers,
 }
 
 

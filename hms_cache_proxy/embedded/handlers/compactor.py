@@ -86,7 +86,7 @@ def update_compactor_state(call: Call, args: Struct) -> None:
     """Set the worker's transaction, and the highest write id that it compacts."""
     info = args.cr
     values = {"CQ_HIGHEST_WRITE_ID": info.highestWriteId or 0, "CQ_RUN_AS": info.runas, "CQ_TXN_ID": args.txn_id}
-    if not _change(call, info.id, **values):
+    if not _change(call, info.id, **values, CQ_TYPE=queue.TYPES[info.type]):
         raise internal("there is no such compaction")
     row = {
         "TC_TXNID": args.txn_id,

@@ -1,17 +1,27 @@
 """Locks, as Hive and Iceberg use them.
 
-Job: carry out the calls; rows/locks.py has the rows. Source: TxnHandler of 4.2, and answers of a running one. A lock
-without a transaction expires after the time-out of transactions without a heartbeat; the next call that checks this
-removes it. Owner: the thread of a call.
+Job: carry out the calls; rows/locks.py has the rows. Source: TxnHandler of 4.2, and answers of a running one. The locks
+of a transaction also say what it writes (rows/components.py). A lock without a transaction expires after the time-out
+of transactions without a heartbeat; housekeeping, or the next call that checks this, removes it.
+Owner: the thread of a call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal
-from hms_cache_proxy.embedded.handlers.transactions import TIMEOUT_MS, abort_expired, must_be_open, now_ms
+from hms_cache_proxy.embedded.handlers.transactions import (
+    TIMEOUT_MS,
+    abort_expired,
+    beat,
+    must_be_open,
+    now_ms,
+    operation,
+)
+from hms_cache_proxy.embedded.rows import components
 from hms_cache_proxy.embedded.rows import locks as rows
-from hms_cache_proxy.embedded.rows import transactions
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
@@ -19,7 +29,8 @@ from hms_cache_proxy.wire.spec import Struct
 _STATES = enum("LockState")
 _ACQUIRED, _WAITING, _NOT = (int(_STATES[name]) for name in ("ACQUIRED", "WAITING", "NOT_ACQUIRED"))
 _SHARED_READ = "r"
-_NAMES = {rows.ACQUIRED: "ACQUIRED", rows.WAITING: "WAITING"}
+_NO_TXN = int(enum("DataOperationType")["NO_TXN"])  # what it does cannot conflict, and nobody compacts it
+_CHANGES = tuple(int(enum("DataOperationType")[name]) for name in ("UPDATE", "DELETE"))
 
 
 def lock(call: Call, args: Struct) -> Struct:
@@ -27,12 +38,43 @@ def lock(call: Call, args: Struct) -> Struct:
     request = args.rqst
     if not request.component:
         raise internal("a lock needs a component")
-    _expire(call)
+    expire(call)
     txn_id = request.txnid or 0
     if txn_id:
         must_be_open(call, txn_id)
+        components.add(call, txn_id, _written(request.component))
     external = rows.insert_locks(call, _known(request), request.component, txn_id, now_ms())
-    return _checked(call, external, zero_wait=bool(request.zeroWaitReadEnabled))
+    return _checked(
+        call, external, zero_wait=bool(request.zeroWaitReadEnabled), exclusive_ctas=bool(request.exclusiveCTAS)
+    )
+
+
+def _written(wanted: Sequence[Struct]) -> list[components.Component]:
+    """What the owner of these locks writes.
+
+    Of a write to dynamic partitions, the table, once, since nobody knows yet which ones (add_dynamic_partitions).
+    """
+    found: list[components.Component] = []
+    dynamic_changes = {
+        _place(each) for each in wanted if each.isDynamicPartitionWrite and each.operationType in _CHANGES
+    }
+    for each in wanted:
+        if each.isTransactional is False or each.operationType == _NO_TXN:
+            continue
+        kind, partition = operation(each.operationType), rows.partition_name(each.partitionname)
+        if kind == components.SELECT:
+            continue
+        if each.isDynamicPartitionWrite:
+            if _place(each) in {(known.database, known.table) for known in found}:
+                continue
+            partition = None
+            kind = components.UPDATE if _place(each) in dynamic_changes else components.INSERT
+        found.append(components.Component(*_place(each), partition, kind))
+    return found
+
+
+def _place(component: Struct) -> tuple[str, str | None]:
+    return component.dbname.lower(), None if component.tablename is None else component.tablename.lower()
 
 
 def _known(request: Struct) -> Struct:
@@ -44,20 +86,19 @@ def _known(request: Struct) -> Struct:
 def check_lock(call: Call, args: Struct) -> Struct:
     """Check whether waiting locks can be acquired now."""
     external = args.rqst.lockid
-    _expire(call)
+    expire(call)
     found = rows.of_request(call, external)
     if not found:
         raise Failure("NoSuchLockException", f"No such lock lockid:{external}")
     txn_id = found[0].HL_TXNID
     if txn_id:
-        must_be_open(call, txn_id)
-        transactions.heartbeat(call, txn_id, now_ms())
+        beat(call, txn_id)
     else:
         rows.heartbeat(call, external, now_ms())
-    return _checked(call, external, zero_wait=False)
+    return _checked(call, external, zero_wait=False, exclusive_ctas=False)
 
 
-def _checked(call: Call, external: int, *, zero_wait: bool) -> Struct:
+def _checked(call: Call, external: int, *, zero_wait: bool, exclusive_ctas: bool) -> Struct:
     mine = rows.of_request(call, external)
     if all(row.HL_LOCK_STATE == rows.ACQUIRED for row in mine):
         return new("LockResponse", lockid=external, state=_ACQUIRED)
@@ -66,47 +107,46 @@ def _checked(call: Call, external: int, *, zero_wait: bool) -> Struct:
         rows.acquire(call, external, now_ms())
         return new("LockResponse", lockid=external, state=_ACQUIRED)
     row, other = found
-    if zero_wait and all(each.HL_LOCK_TYPE == _SHARED_READ for each in mine):
+    if row.HL_TXNID and (exclusive_ctas or (zero_wait and row.HL_LOCK_TYPE == _SHARED_READ)):
         rows.remove(call, external)
-        message = f"Unable to acquire read lock due to an existing exclusive lock {{lockid:{other.HL_LOCK_EXT_ID}}}"
+        message = f"Unable to acquire read lock due to an existing exclusive lock {{{rows.described(other)}}}"
+        if exclusive_ctas:
+            message = (
+                "Failed to initiate a concurrent CTAS operation with the same table name, lockInfo : "
+                + rows.described(other)
+            )
         return new("LockResponse", lockid=external, state=_NOT, errorMessage=message)
     rows.blocked(call, row, other)
     return new("LockResponse", lockid=external, state=_WAITING)
 
 
 def unlock(call: Call, args: Struct) -> None:
-    """Release locks that belong to no transaction; they need not exist any more."""
+    """Release locks that belong to no transaction, or still wait; they need not exist any more."""
     external = args.rqst.lockid
     found = rows.of_request(call, external)
-    if found and found[0].HL_TXNID:
-        row = found[0]
-        raise Failure(
-            "TxnOpenException",
-            f"Unlocking locks associated with transaction not permitted.  lockid:{external} intLockId:"
-            f"{row.HL_LOCK_INT_ID} txnid:{row.HL_TXNID} db:{row.HL_DB} table:{row.HL_TABLE or 'null'} partition:"
-            f"{row.HL_PARTITION or 'null'} state:{_NAMES[row.HL_LOCK_STATE]} type:{rows.type_name(row.HL_LOCK_TYPE)}",
-        )
+    if found and found[0].HL_TXNID and found[0].HL_LOCK_STATE != rows.WAITING:
+        what = "Unlocking locks associated with transaction not permitted."
+        raise Failure("TxnOpenException", f"{what}  {rows.described(found[0])}")
     rows.remove(call, external)
 
 
 def heartbeat(call: Call, args: Struct) -> None:
-    """Heartbeat of a lock, a transaction or both."""
+    """Heartbeat of a transaction, a lock or both."""
     request = args.ids
+    if request.txnid:
+        beat(call, request.txnid)
     if request.lockid and not rows.heartbeat(call, request.lockid, now_ms()):
         raise Failure("NoSuchLockException", f"No such lock: lockid:{request.lockid}")
-    if request.txnid:
-        must_be_open(call, request.txnid)
-        transactions.heartbeat(call, request.txnid, now_ms())
 
 
 def show_locks(call: Call, args: Struct) -> Struct:
-    """All locks, or those of a database, table, partition or transaction."""
+    """All locks, or those of a database, table, partition or transaction, by the names as they are stored."""
     request = args.rqst
     wanted = {
-        "HL_DB": request.dbname.lower() if request.dbname else None,
-        "HL_TABLE": request.tablename.lower() if request.tablename else None,
-        "HL_PARTITION": request.partname or None,
-        "HL_TXNID": request.txnid or None,
+        "HL_DB": request.dbname,
+        "HL_TABLE": request.tablename,
+        "HL_PARTITION": request.partname,
+        "HL_TXNID": request.txnid,
     }
     listed = []
     for row in rows.listed(call):
@@ -136,7 +176,8 @@ def show_locks(call: Call, args: Struct) -> Struct:
     return new("ShowLocksResponse", locks=listed)
 
 
-def _expire(call: Call) -> None:
+def expire(call: Call, _args: Struct | None = None) -> None:
+    """End transactions and locks whose owners are silent."""
     abort_expired(call)
     rows.remove_expired(call, now_ms() - TIMEOUT_MS)
 

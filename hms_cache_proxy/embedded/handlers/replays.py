@@ -15,6 +15,7 @@ from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers import compactions
 from hms_cache_proxy.embedded.handlers.transactions import now_ms
+from hms_cache_proxy.embedded.rows import components
 from hms_cache_proxy.embedded.rows import transactions as rows
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
@@ -68,7 +69,7 @@ def repl_tbl_writeid_state(call: Call, args: Struct) -> None:
         place = {"T2W_DATABASE": database, "T2W_TABLE": table}
         found = [{"T2W_TXNID": txn, "T2W_WRITEID": each, **place} for txn, each in zip(txn_ids, gone, strict=True)]
         call.execute(insert(T.TXN_TO_WRITE_ID), found)
-        rows.end(call, txn_ids, rows.ABORTED)
+        rows.abort(call, txn_ids)
     _seed(call, database, table, last)
     for partition in (request.partNames or [None]) if gone else ():
         wanted = {"dbname": database, "tablename": table, "partitionname": partition, "type": MAJOR}
@@ -101,13 +102,8 @@ def add_write_ids_to_min_history(call: Call, args: Struct) -> None:
 
 
 def get_latest_txnid_in_conflict(call: Call, args: Struct) -> int:
-    """The last committed transaction that changed the same rows as this one; 0 if there is none."""
-    mine, other = T.TXN_COMPONENTS.c, T.WRITE_SET.c
-    same = (other.WS_DATABASE == mine.TC_DATABASE) & (other.WS_TABLE == mine.TC_TABLE)
-    same &= other.WS_PARTITION.is_not_distinct_from(mine.TC_PARTITION) & (other.WS_COMMIT_ID > mine.TC_TXNID)
-    query = select(func.max(other.WS_TXNID)).join(T.TXN_COMPONENTS, same)
-    query = query.where(mine.TC_TXNID == args.txnId, mine.TC_OPERATION_TYPE.in_(("u", "d")))
-    return int(call.execute(query).scalar() or 0)
+    """The last committed transaction that changed the same tables or partitions as this one; 0 if there is none."""
+    return components.last_in_conflict(call, args.txnId)
 
 
 METHODS = {

@@ -2,8 +2,8 @@
 
 Job: carry out the calls; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and answers of a running one.
 
-A transaction without a heartbeat for TIMEOUT_MS is aborted by the next call that checks this. Commits are not checked
-for write conflicts: writers of one row take locks, and no compaction runs here.
+A transaction without a heartbeat for TIMEOUT_MS is aborted, by housekeeping (locks.expire) or by the next call that
+checks this. A commit that is refused because of a write conflict aborts the transaction, without an event, as in Hive.
 Owner: the thread of a call.
 """
 
@@ -16,7 +16,7 @@ from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal, meta
 from hms_cache_proxy.embedded.handlers import compactions
-from hms_cache_proxy.embedded.rows import locks
+from hms_cache_proxy.embedded.rows import components, locks
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows import transactions as rows
 from hms_cache_proxy.embedded.values import new
@@ -25,8 +25,13 @@ from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
 TIMEOUT_MS = 300_000  # metastore.txn.timeout
+REPLAY_TIMEOUT_MS = 11 * 86_400_000  # metastore.repl.txn.timeout: of transactions that replay those of a source
 _STATES = {rows.OPEN: int(enum("TxnState")["OPEN"]), rows.ABORTED: int(enum("TxnState")["ABORTED"])}
-_OPERATIONS = {int(enum("DataOperationType")[name]): name[0].lower() for name in ("INSERT", "UPDATE", "DELETE")}
+_OPERATIONS = {
+    int(enum("DataOperationType")[name]): name[0].lower() for name in ("SELECT", "INSERT", "UPDATE", "DELETE")
+}
+_NO_WRITE_SET = (rows.READ_ONLY, rows.SOFT_DELETE, rows.COMPACTION)
+_COMPACTIONS = (rows.COMPACTION, rows.REBALANCE_COMPACTION)
 
 
 def now_ms() -> int:
@@ -44,18 +49,52 @@ def aborted(txn_id: int) -> Failure:
     return Failure("TxnAbortedException", f"Transaction txnid:{txn_id} already aborted")
 
 
-def must_be_open(call: Call, txn_id: int) -> None:
-    """NoSuchTxnException or TxnAbortedException for one that is not open."""
+def committed(txn_id: int) -> Failure:
+    """NoSuchTxnException."""
+    return Failure("NoSuchTxnException", f"Transaction txnid:{txn_id} is already committed.")
+
+
+def state(call: Call, txn_id: int) -> tuple[str, int | None]:
+    """(state, type) of a transaction; the type is None if only its writes are still known. NoSuchTxnException."""
     found = rows.state(call, txn_id)
-    if found is None or found[0] == rows.COMMITTED:
+    if found is None and components.is_completed(call, txn_id):
+        return rows.COMMITTED, None
+    if found is None:
         raise no_such_txn(txn_id)
-    if found[0] == rows.ABORTED:
+    return found
+
+
+def must_be_open(call: Call, txn_id: int) -> int:
+    """The type of an open transaction. NoSuchTxnException or TxnAbortedException for one that is not open."""
+    found, kind = state(call, txn_id)
+    if found == rows.ABORTED:
         raise aborted(txn_id)
+    if found == rows.COMMITTED or kind is None:
+        raise committed(txn_id)
+    return kind
+
+
+def beat(call: Call, txn_id: int) -> None:
+    """Heartbeat of a transaction. NoSuchTxnException or TxnAbortedException for one that is not open."""
+    found, kind = state(call, txn_id)
+    if found == rows.COMMITTED and kind is not None:
+        raise Failure("NoSuchTxnException", f"No such txn: {txn_id}")
+    must_be_open(call, txn_id)
+    rows.heartbeat(call, txn_id, now_ms())
+
+
+def operation(number: int | None) -> str:
+    """The letter of a DataOperationType that reads or writes data. An internal error for others."""
+    try:
+        return _OPERATIONS[number or 0]
+    except KeyError:
+        raise internal(f"Unexpected DataOperationType: {number}") from None
 
 
 def abort_expired(call: Call) -> None:
     """Abort transactions without a heartbeat."""
-    for txn_id in rows.expired(call, now_ms() - TIMEOUT_MS):
+    now = now_ms()
+    for txn_id in rows.expired(call, now - TIMEOUT_MS, now - REPLAY_TIMEOUT_MS):
         _abort(call, txn_id)
 
 
@@ -91,31 +130,72 @@ def _is_logged(request: Struct, txn_type: int) -> bool:
     return not own and txn_type != rows.READ_ONLY
 
 
-def commit_txn(call: Call, args: Struct) -> None:
-    """Commit: what the transaction wrote becomes valid, and its locks end."""
+def commit_txn(call: Call, args: Struct) -> Failure | None:
+    """Commit: what the transaction wrote becomes valid, and its locks end.
+
+    Returns TxnAbortedException for a write conflict: that the transaction is aborted stays.
+    """
     request = args.rqst
     txn_id = _here(call, request)
     if txn_id is None:
-        return
-    found = rows.state(call, txn_id)
-    if found is None:
-        raise no_such_txn(txn_id)
-    if found[0] == rows.COMMITTED:
-        return
-    if found[0] == rows.ABORTED:
+        return None
+    found, kind = state(call, txn_id)
+    if found == rows.ABORTED:
         raise aborted(txn_id)
+    if found == rows.COMMITTED or kind is None:
+        return None
+    replayed = request.txn_type == rows.REPL_CREATED
+    changed = False
+    if kind not in _NO_WRITE_SET and not replayed:
+        changed = components.changes_rows(call, txn_id)
+        components.add_to_write_set(call, txn_id, changed=changed)
+        refused = _conflict(call, txn_id) if changed and request.exclWriteEnabled is False else None
+        if refused is not None:
+            return refused
     if request.keyValue is not None:
         _put(call, request.keyValue)
     written = rows.written(call, request.txnid)
-    rows.end(call, [txn_id], rows.COMMITTED)
-    locks.remove_of_transactions(call, [txn_id])
-    if _is_logged(request, found[1]):
+    if replayed:
+        components.complete_replayed(call, txn_id, request.writeEventInfos or ())
+        rows.end_replay(call, [txn_id])
+    elif kind != rows.READ_ONLY and kind not in _COMPACTIONS:
+        components.complete(call, txn_id, changed=changed)
+    _end_committed(call, txn_id, kind, changed=changed)
+    if _is_logged(request, kind):
         events.commit_transaction(call, txn_id, written)
     compaction = rows.compaction_of(call, txn_id)
     if compaction is not None:
         place = (compaction.CQ_DATABASE, compaction.CQ_TABLE, compaction.CQ_PARTITION)
-        kind = compactions.NAMES[compaction.CQ_TYPE.strip()]
-        events.commit_compaction(call, txn_id, compaction.CQ_ID, kind, place)
+        letter = compactions.NAMES[compaction.CQ_TYPE.strip()]
+        events.commit_compaction(call, txn_id, compaction.CQ_ID, letter, place)
+    return None
+
+
+def _conflict(call: Call, txn_id: int) -> Failure | None:
+    """Abort a transaction, without an event, if one that committed after it began changed the same."""
+    found = components.conflict(call, txn_id)
+    if found is None:
+        return None
+    components.forget_write_set(call, txn_id)
+    _end_aborted(call, txn_id)
+    place = "/".join(part for part in (found.DATABASE, found.TABLE, found.PARTITION) if part is not None)
+    return Failure(
+        "TxnAbortedException",
+        f"Aborting [txnid:{txn_id},{components.commit_id(call)}] due to a write conflict on {place} committed by"
+        f" [txnid:{found.TXNID},{found.COMMIT_ID}] {found.MINE}/{found.OTHER}",
+    )
+
+
+def _end_committed(call: Call, txn_id: int, kind: int, *, changed: bool) -> None:
+    if kind != rows.READ_ONLY:
+        components.remove(call, txn_id)
+    locks.remove_of_transactions(call, [txn_id])
+    rows.commit(call, txn_id)
+    if kind == rows.MATER_VIEW_REBUILD:
+        rows.end_rebuild(call, [txn_id])
+    if kind in (rows.SOFT_DELETE, *_COMPACTIONS):
+        without = kind == rows.REBALANCE_COMPACTION and not changed
+        rows.end_compaction(call, txn_id, None if without else components.commit_id(call), now_ms())
 
 
 def _put(call: Call, pair: Struct) -> None:
@@ -131,13 +211,13 @@ def abort_txn(call: Call, args: Struct) -> None:
     txn_id = _here(call, request)
     if txn_id is None:
         return
-    found = rows.state(call, txn_id)
-    if found is None or found[0] == rows.COMMITTED:
-        raise no_such_txn(txn_id)
-    if found[0] == rows.OPEN:
+    found, kind = state(call, txn_id)
+    if found == rows.COMMITTED or kind is None:
+        raise committed(txn_id)
+    if found == rows.OPEN:
         written = rows.written(call, request.txnid)
         _end_aborted(call, txn_id)
-        if _is_logged(request, found[1]):
+        if _is_logged(request, kind):
             events.abort_transaction(call, request.txnid, written)
 
 
@@ -158,7 +238,7 @@ def _abort(call: Call, txn_id: int) -> None:
 
 
 def _end_aborted(call: Call, txn_id: int) -> None:
-    rows.end(call, [txn_id], rows.ABORTED)
+    rows.abort(call, [txn_id])
     locks.remove_of_transactions(call, [txn_id])
 
 
@@ -240,8 +320,7 @@ def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
         if len(txn_ids) != len(sources):  # some were replayed before
             return new("AllocateTableWriteIdsResponse", txnToWriteIds=[])
     for txn_id in txn_ids:
-        must_be_open(call, txn_id)
-        if rows.state(call, txn_id) == (rows.OPEN, rows.READ_ONLY):
+        if must_be_open(call, txn_id) == rows.READ_ONLY:
             raise internal("a transaction that only reads has no write ids")
     database, table = names.fold(request.dbName), names.fold(request.tableName)
     if request.reallocate:
@@ -309,9 +388,8 @@ def add_dynamic_partitions(call: Call, args: Struct) -> None:
     """Store partitions that a transaction has written and its lock could not name."""
     request = args.rqst
     must_be_open(call, request.txnid)
-    place = (names.fold(request.dbname), names.fold(request.tablename))
-    kind = _OPERATIONS.get(request.operationType, "i")
-    rows.add_components(call, request.txnid, request.writeid, place, request.partitionnames, kind)
+    kind, place = operation(request.operationType), (request.dbname.lower(), request.tablename.lower())
+    components.add_partitions(call, request.txnid, request.writeid, place, request.partitionnames, kind)
 
 
 METHODS = {

@@ -1,8 +1,8 @@
-"""Transactions and write ids: TXNS, TXN_TO_WRITE_ID, NEXT_WRITE_ID, TXN_COMPONENTS.
+"""Transactions and write ids: TXNS, TXN_TO_WRITE_ID, NEXT_WRITE_ID.
 
-Job: read and write rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed,
-`a` aborted. Rows of ended transactions stay as long as snapshots need them (housekeeping.py). Source: TxnHandler of
-Hive 4.2. Owner: the thread of a call.
+Job: read and write rows and their states. Must not know: what a call may do, locks, what is written (components.py).
+States: `o` open, `c` committed, `a` aborted. Rows of ended transactions stay as long as snapshots need them
+(housekeeping.py). Source: TxnHandler of Hive 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ OPEN, COMMITTED, ABORTED = "o", "c", "a"
 READ_ONLY = int(enum("TxnType")["READ_ONLY"])
 DEFAULT = int(enum("TxnType")["DEFAULT"])
 REPL_CREATED = int(enum("TxnType")["REPL_CREATED"])
+COMPACTION = int(enum("TxnType")["COMPACTION"])
+MATER_VIEW_REBUILD = int(enum("TxnType")["MATER_VIEW_REBUILD"])
+SOFT_DELETE = int(enum("TxnType")["SOFT_DELETE"])
+REBALANCE_COMPACTION = int(enum("TxnType")["REBALANCE_COMPACTION"])
 _OF_PARTITIONS: dict[str, Table] = {
     "TC": T.TXN_COMPONENTS,
     "CTC": T.COMPLETED_TXN_COMPONENTS,
@@ -83,68 +87,39 @@ def map_sources(call: Call, policy: str, sources: Sequence[int], ids: Sequence[i
 
 
 def state(call: Call, txn_id: int) -> tuple[str, int] | None:
-    """(state, type) of a transaction."""
+    """(state, type) of a transaction that is in TXNS."""
     columns = T.TXNS.c
     row = call.execute(select(columns.TXN_STATE, columns.TXN_TYPE).where(columns.TXN_ID == txn_id)).first()
     return None if row is None else (row[0], row[1] or 0)
 
 
-def _rebuilds(txn_ids: Sequence[int]) -> Any:
-    """A condition (Any: of Core): locks of rebuilds by these transactions."""
-    return T.MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID.in_(list(txn_ids))
+def abort(call: Call, txn_ids: Sequence[int]) -> None:
+    """Set the state of transactions to aborted."""
+    call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=ABORTED))
+    end_rebuild(call, txn_ids)
+    end_replay(call, txn_ids)
+    _forget_seen(call, txn_ids)
 
 
-def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
-    """Set the state of transactions to committed or aborted."""
-    columns = T.TXNS.c
-    call.execute(update(T.TXNS).where(columns.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=to))
-    call.execute(delete(T.MATERIALIZATION_REBUILD_LOCKS).where(_rebuilds(txn_ids)))
-    call.execute(delete(T.REPL_TXN_MAP).where(T.REPL_TXN_MAP.c.RTM_TARGET_TXN_ID.in_(list(txn_ids))))
-    if to == COMMITTED:
-        _complete(call, txn_ids)
+def commit(call: Call, txn_id: int) -> None:
+    """Set the state of a transaction to committed."""
+    call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID == txn_id).values(TXN_STATE=COMMITTED))
+    _forget_seen(call, [txn_id])
+
+
+def _forget_seen(call: Call, txn_ids: Sequence[int]) -> None:
     call.execute(delete(T.MIN_HISTORY_WRITE_ID).where(T.MIN_HISTORY_WRITE_ID.c.MH_TXNID.in_(list(txn_ids))))
 
 
-def add_components(
-    call: Call, txn_id: int, write_id: int, place: tuple[str, str], partitions: Sequence[str], kind: str
-) -> None:
-    """Store what a transaction has written: partitions of a table, instead of the table."""
-    columns = T.TXN_COMPONENTS.c
-    mine = (columns.TC_TXNID == txn_id) & (columns.TC_DATABASE == place[0]) & (columns.TC_TABLE == place[1])
-    call.execute(delete(T.TXN_COMPONENTS).where(mine, columns.TC_PARTITION.is_(None)))
-    found = [
-        {
-            "TC_TXNID": txn_id,
-            "TC_DATABASE": place[0],
-            "TC_TABLE": place[1],
-            "TC_PARTITION": partition,
-            "TC_OPERATION_TYPE": kind,
-            "TC_WRITEID": write_id,
-        }
-        for partition in partitions
-    ]
-    if found:
-        call.execute(insert(T.TXN_COMPONENTS), found)
+def end_rebuild(call: Call, txn_ids: Sequence[int]) -> None:
+    """Remove the locks of rebuilds of materialized views by these transactions."""
+    columns = T.MATERIALIZATION_REBUILD_LOCKS.c
+    call.execute(delete(T.MATERIALIZATION_REBUILD_LOCKS).where(columns.MRL_TXN_ID.in_(list(txn_ids))))
 
 
-def _complete(call: Call, txn_ids: Sequence[int]) -> None:
-    """Move what transactions have written to the completed writes."""
-    columns = T.TXN_COMPONENTS.c
-    mine = columns.TC_TXNID.in_(list(txn_ids))
-    found = [
-        {
-            "CTC_TXNID": row.TC_TXNID,
-            "CTC_DATABASE": row.TC_DATABASE,
-            "CTC_TABLE": row.TC_TABLE,
-            "CTC_PARTITION": row.TC_PARTITION,
-            "CTC_WRITEID": row.TC_WRITEID,
-            "CTC_UPDATE_DELETE": "N" if row.TC_OPERATION_TYPE.strip() == "i" else "Y",
-        }
-        for row in call.rows(select(T.TXN_COMPONENTS).where(mine))
-    ]
-    if found:
-        call.execute(insert(T.COMPLETED_TXN_COMPONENTS), found)
-        call.execute(delete(T.TXN_COMPONENTS).where(mine))
+def end_replay(call: Call, txn_ids: Sequence[int]) -> None:
+    """Forget which transactions of a source these replay."""
+    call.execute(delete(T.REPL_TXN_MAP).where(T.REPL_TXN_MAP.c.RTM_TARGET_TXN_ID.in_(list(txn_ids))))
 
 
 def heartbeat(call: Call, txn_id: int, now_ms: int) -> None:
@@ -152,10 +127,14 @@ def heartbeat(call: Call, txn_id: int, now_ms: int) -> None:
     call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID == txn_id).values(TXN_LAST_HEARTBEAT=now_ms))
 
 
-def expired(call: Call, before_ms: int) -> list[int]:
-    """Open transactions without a recent heartbeat."""
+def expired(call: Call, before_ms: int, replayed_before_ms: int) -> list[int]:
+    """Open transactions without a recent heartbeat; those that replay a source's have a time of their own."""
     columns = T.TXNS.c
-    query = select(columns.TXN_ID).where(columns.TXN_STATE == OPEN, columns.TXN_LAST_HEARTBEAT < before_ms)
+    replays = columns.TXN_TYPE.is_not_distinct_from(REPL_CREATED)
+    silent = (~replays & (columns.TXN_LAST_HEARTBEAT < before_ms)) | (
+        replays & (columns.TXN_LAST_HEARTBEAT < replayed_before_ms)
+    )
+    query = select(columns.TXN_ID).where(columns.TXN_STATE == OPEN, silent).order_by(columns.TXN_ID)
     return [row[0] for row in call.execute(query)]
 
 
@@ -266,6 +245,13 @@ def written(call: Call, txn_id: int) -> list[tuple[str, int]]:
     columns = T.TXN_TO_WRITE_ID.c
     query = select(columns.T2W_DATABASE, columns.T2W_WRITEID).where(columns.T2W_TXNID == txn_id).distinct()
     return [(row[0], row[1]) for row in call.execute(query.order_by(columns.T2W_DATABASE, columns.T2W_WRITEID))]
+
+
+def end_compaction(call: Call, txn_id: int, commit_id: int | None, now_ms: int) -> None:
+    """Store when a compaction was committed; its cleaning waits for all transactions up to `commit_id`."""
+    mine = T.COMPACTION_QUEUE.c.CQ_TXN_ID == txn_id
+    values = {"CQ_NEXT_TXN_ID": commit_id, "CQ_COMMIT_TIME": now_ms}
+    call.execute(update(T.COMPACTION_QUEUE).where(mine).values(**values))
 
 
 def compaction_of(call: Call, txn_id: int) -> Any | None:
