@@ -20,13 +20,15 @@ TRY = ROOT / "docker" / "try"
 DEPLOYMENTS = [*sorted(path for path in (ROOT / "docker").iterdir() if path.is_file()), TRY / "compose.yaml"]
 UNIT = ROOT / "conf" / "systemd" / "hms-cache-proxy.service"
 MANIFESTS = sorted((ROOT / "docker").glob("kubernetes*.yaml"))
+OF_COMMANDS = {"HMS_CACHE_PROXY_URL"}
+"""Where `status` asks, and the image's health check."""
 QUERIES = [ROOT / "conf" / "prometheus-rules.yml", ROOT / "docs" / "metrics.md"]
 
 
 @pytest.mark.parametrize("path", DEPLOYMENTS, ids=lambda path: path.name)
 def test_variables_are_settings(path: Path) -> None:
     names = set(re.findall(r"HMS_CACHE_PROXY_\w+", path.read_text("utf-8")))
-    assert names and names <= {setting.env for setting in settings()}
+    assert names and names <= {setting.env for setting in settings()} | OF_COMMANDS
 
 
 def containers(path: Path) -> Iterator[dict[str, Any]]:

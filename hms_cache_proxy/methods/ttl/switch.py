@@ -22,6 +22,7 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.peers.requests import PeerRequest
 
 from ..decision import Ask, ClientCall, ClientSession, Decision, Dispatcher, Forward, Pending, Serve, Wait, Work
 from ..large_requests import decided
@@ -62,6 +63,9 @@ class _Shown(Pending):
     inner: Pending
     session: ClientSession
     memory: Budget | None
+
+    def leaving(self) -> PeerRequest | None:
+        return self.inner.leaving()
 
     def sending(self) -> None:
         self.inner.sending()
