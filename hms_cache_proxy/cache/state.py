@@ -36,8 +36,7 @@ class Slot:
     an index by a member of an enum costs four times as much.)
 
     17 and 19 are free; INCARNATION takes 40 and 41. No slot gets another number without need: a new version reads the
-    page that the one before has left (suspension.left_on). If it cannot, because the format differs, it fences
-    everything for as long as a write of unknown outcome."""
+    page that the one before has left (suspension.left_on), and cannot if the format differs."""
 
     MAGIC = 0  # the format; set at creation
     CACHE_SEQ = 1  # sequence number of the last commit of the cache

@@ -9,9 +9,8 @@ Invariants
 - UNFENCED only grows. So if a hit finds the same even value before and after, everything was recorded in between.
 - If a worker dies with unrecorded writes, its successor finds their number (`left`). The word stays odd until the
   successor has recorded that anything may have been written. If the whole proxy dies, the next start finds the word
-  (`left_on`). A page that it cannot read counts as if the word were odd.
-Owner: the workers, which exclude each other by a lock on the page's file. The kernel releases the lock when its holder
-dies.
+  (`left_on`). Owner: the workers, which exclude each other by a lock on the page's file. The kernel releases the lock
+  when its holder dies.
 """
 
 from __future__ import annotations
@@ -21,12 +20,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from hms_cache_proxy.cache.state import FIRST_UNRECORDED, MAX_WORKERS, Slot, StatePage
 from hms_cache_proxy.errors import CacheError
-
-log = structlog.get_logger()
 
 _ALL: Final = slice(FIRST_UNRECORDED, FIRST_UNRECORDED + MAX_WORKERS)
 
@@ -68,15 +63,9 @@ class Suspension:
 
 
 def left_on(path: Path) -> bool:
-    """Whether there may have been unrecorded writes when the proxy with this page ended. If the page cannot be read, as
-    that of a version with another format, there may have been; if there is none, there were none."""
-    if not path.exists():
-        return False
+    """Whether there were unrecorded writes when the proxy with this page ended."""
     try:
         with StatePage(path) as page:
             return bool(page[Slot.UNFENCED] & 1)
-    except CacheError as error:
-        log.warning(
-            "the last run may have left writes that it could not record: everything is fenced", error=str(error)
-        )
-        return True
+    except CacheError:
+        return False

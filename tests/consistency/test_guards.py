@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from hms_cache_proxy.cache.state import FIRST_UNRECORDED, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
@@ -176,12 +175,3 @@ def test_a_whole_proxy_that_died_owing_begins_with_everything_fenced(bench: Benc
         store = FenceStore.recover(tmp_path / "fences", page, unfenced=True)
         assert ALL in store.read()[1]
         store.close()
-
-
-@pytest.mark.parametrize("other", [b"hmsstat1".ljust(4096, b"\0"), b"hmsstat9".ljust(8192, b"\0"), b""])
-def test_a_page_of_another_version_may_have_had_unrecorded_writes(tmp_path: Path, other: bytes) -> None:
-    """Older and newer versions have pages of other formats, which do not show what they could not record."""
-    (tmp_path / "state").write_bytes(other)
-    with capture_logs() as said:
-        assert left_on(tmp_path / "state")
-    assert [one["log_level"] for one in said] == ["warning"]
