@@ -97,4 +97,4 @@ def writers(asked: Asked, db: str) -> Iterator[Any]:
     valid = struct("GetValidWriteIdsRequest", fullTableNames=[f"{db}.t", f"{db}.pt"])
     found = asked.value("get_valid_write_ids", {"rqst": valid}).tblValidWriteIds
     yield [(each.fullTableName.endswith(b".t"), each.invalidWriteIds, each.abortedBits) for each in found]
-    asked.value("abort_txns", {"rqst": struct("AbortTxnsRequest", txn_ids=one.begun)})
+    asked.ask("abort_txns", {"rqst": struct("AbortTxnsRequest", txn_ids=one.begun)})
