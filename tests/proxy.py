@@ -174,6 +174,10 @@ class Proxy:
         """hms_proxy_requests_total by (method, outcome, reason), with all that was answered before this call."""
         return self.requests_of([self])[0]
 
+    def hits(self) -> int:
+        """Requests that it has answered from its cache, before this call."""
+        return int(sum(count for (_, outcome, _), count in self.requests().items() if outcome == "hit"))
+
     @staticmethod
     def requests_of(proxies: Sequence[Proxy]) -> list[dict[tuple[str, str, str], float]]:
         """requests() of each, in the time of one."""

@@ -167,6 +167,31 @@ class Pending:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class PassingOn(Pending):
+    """Base class of what is added to another Pending. `inner` is told everything; an overriding method tells it too."""
+
+    inner: Pending
+
+    def leaving(self) -> PeerRequest | None:
+        return self.inner.leaving()
+
+    def sending(self) -> None:
+        self.inner.sending()
+
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
+        self.inner.reply_began(session, now_ns)
+
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
+        self.inner.reply_done(session, reply, now_ns)
+
+    def failed(self, sent: bool) -> None:
+        self.inner.failed(sent)
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        return self.inner.answered(reply)
+
+
 NOTHING: Final = Pending()
 """The Pending of calls without effects."""
 

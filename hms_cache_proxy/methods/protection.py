@@ -27,11 +27,10 @@ from typing import Final, NamedTuple
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.config.protection import DatabaseGlobs, ProtectionSection
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
 
 from . import effects, projections, shapes
-from .decision import Ask, ClientCall, ClientSession, Decision, Dispatcher, Forward, Pending, Serve, Wait, Work
+from .decision import ClientCall, ClientSession, Decision, Dispatcher, Forward, PassingOn, Serve, Wait, Work
 from .large_requests import decided
 from .method_plan import may_write
 from .refusal import refusal
@@ -122,30 +121,14 @@ class CallPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPlace(Pending):
+class HeldPlace(PassingOn):
     """A call's effects, and its place."""
 
-    inner: Pending
     place: CallPlace
-
-    def leaving(self) -> PeerRequest | None:
-        return self.inner.leaving()
-
-    def sending(self) -> None:
-        self.inner.sending()
-
-    def reply_began(self, session: ClientSession, now_ns: int) -> None:
-        self.inner.reply_began(session, now_ns)
-
-    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
-        self.inner.reply_done(session, reply, now_ns)
 
     def failed(self, sent: bool) -> None:
         self.place.close()
         self.inner.failed(sent)
-
-    def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        return self.inner.answered(reply)
 
 
 class ProtectedDispatcher:

@@ -27,11 +27,10 @@ from hms_cache_proxy.methods.decision import (
     Decision,
     Dispatcher,
     Forward,
-    Pending,
+    PassingOn,
     Serve,
     Work,
 )
-from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
 from hms_cache_proxy.wire.message import NEED_MORE, ApplicationError, MessageType, parse_exception, parse_header
@@ -88,7 +87,8 @@ class Recorder:
     def _watch(self, call: WantedCall, decision: Decision) -> Decision:
         if isinstance(decision, Forward):
             hold_bytes = max(decision.hold_bytes, HOLD_BYTES)
-            return replace(decision, hold_bytes=hold_bytes, pending=_Watched(self, call, decision))
+            watched = _Watched(decision.pending, self, call, decision.hold_bytes)
+            return replace(decision, hold_bytes=hold_bytes, pending=watched)
         if isinstance(decision, Work):
             return Work(partial(self._step, call, decision))
         if isinstance(decision, Serve) and decision.outcome == "hit":
@@ -135,32 +135,21 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched(Pending):
-    """A call that the dispatcher forwards, and whose result is to be recorded. The inner Pending is told everything."""
+class _Watched(PassingOn):
+    """A call that the dispatcher forwards, and whose result is to be recorded. The inner Pending gets replies up to
+    `hold_bytes`, as it has asked for."""
 
     recorder: Recorder
     call: WantedCall
-    inner: Forward
-
-    def leaving(self) -> PeerRequest | None:
-        return self.inner.pending.leaving()
-
-    def sending(self) -> None:
-        self.inner.pending.sending()
-
-    def reply_began(self, session: ClientSession, now_ns: int) -> None:
-        self.inner.pending.reply_began(session, now_ns)
+    hold_bytes: int
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
-        shown = reply is not None and len(reply) <= self.inner.hold_bytes
-        self.inner.pending.reply_done(session, reply if shown else None, now_ns)
+        shown = reply is not None and len(reply) <= self.hold_bytes
+        self.inner.reply_done(session, reply if shown else None, now_ns)
         self.recorder.passed_on(self.call, reply)
 
-    def failed(self, sent: bool) -> None:
-        self.inner.pending.failed(sent)
-
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        step = self.inner.pending.answered(reply)
+        step = self.inner.answered(reply)
         if isinstance(step, bytes):
             self.recorder.passed_on(self.call, step)
         return step

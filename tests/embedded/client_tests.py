@@ -195,11 +195,6 @@ def proxied_target(
         proxy.close()
 
 
-def hits(proxy: Proxy) -> int:
-    """Requests that it has answered from its cache."""
-    return int(sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit"))
-
-
 def main() -> int:
     """Print what failed, and a table of passes."""
     parser = argparse.ArgumentParser(prog="python -m tests.embedded.client_tests", description=__doc__)
@@ -221,7 +216,7 @@ def main() -> int:
                 url = new_database(bed).url(OWNER) if options.postgresql else ""
                 with proxied_target(place, name, tests.trash, url, store=store) as (target, proxy):
                     told = tests.run(name, target)
-                    answered = f", {hits(proxy)} requests answered from the cache"
+                    answered = f", {proxy.hits()} requests answered from the cache"
             else:
                 flavour = "embedded-postgresql" if options.postgresql else "embedded"
                 with embedded_target(bed, name, tests.trash, flavour) as target:

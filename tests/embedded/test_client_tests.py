@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.client_tests import NAMED, ClientTests, embedded_target, hits, proxied_target
+from tests.embedded.client_tests import NAMED, ClientTests, embedded_target, proxied_target
 from tests.testbed.bed import Bed
 
 PASSES = {
@@ -57,7 +57,7 @@ def test_class_through_the_proxy(client_tests: ClientTests, tmp_path: Path) -> N
     name = "TestPrimaryKey"
     with proxied_target(tmp_path, name, client_tests.trash) as (target, proxy):
         told = client_tests.run(name, target)
-        assert hits(proxy) > 0
+        assert proxy.hits() > 0
     failed = {test: trace for test, trace in told.items() if trace}
     assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())
     assert len(told) == PASSES[name]

@@ -28,11 +28,6 @@ def embedded_proxy(tmp_path: Path) -> Proxy:
     return Proxy(tmp_path / "proxy", "", settings={"EMBEDDED": "true"})
 
 
-def hits(proxy: Proxy) -> float:
-    """Requests answered from the cache."""
-    return sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit")
-
-
 def metastore_pid(proxy: Proxy) -> int:
     assert proxy.process is not None
     children = Path(f"/proc/{proxy.process.pid}/task/{proxy.process.pid}/children").read_text().split()
@@ -59,7 +54,7 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
             def answered_from_the_cache() -> bool:
                 assert client.get_table("d", "t").sd.location == made.sd.location
                 assert len(client.get_partition_names("d", "t", -1)) == 20
-                return hits(proxy) >= 4
+                return proxy.hits() >= 4
 
             proxy.wait(answered_from_the_cache, "answered from the cache")
         pid = metastore_pid(proxy)
@@ -138,7 +133,7 @@ def test_pyiceberg_through_the_proxy(embedded_proxy: Proxy, pyiceberg_sources: P
     try:
         passed, failed, output = run_suite(pyiceberg_sources, proxy.uri, tmp_path)
         assert (passed, failed) == (32, 0), output
-        assert hits(proxy) > 20, proxy.requests()
+        assert proxy.hits() > 20, proxy.requests()
     finally:
         proxy.close()
 
@@ -150,7 +145,7 @@ def test_spark(embedded_proxy: Proxy, tmp_path: Path) -> None:
     proxy = embedded_proxy.start()
     try:
         results = run_job(proxy.uri, tmp_path / "spark")
-        assert hits(proxy) > 50, proxy.requests()
+        assert proxy.hits() > 50, proxy.requests()
     finally:
         proxy.close()
     failed = {step for step, text in results.items() if text != "ok"}

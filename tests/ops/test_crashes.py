@@ -1,4 +1,4 @@
-"""A damaged page of the cache can end each process that reads it. After two crashes the cache is made anew."""
+"""A damaged page of the cache can end each process that reads it. After two crashes the cache is rebuilt."""
 
 from __future__ import annotations
 
@@ -72,11 +72,7 @@ def test_hits_come_back_from_a_new_cache(
         proxy.wait(lambda gone=running: proxy.children()[role] not in ([], gone), "its successor runs")
     proxy.wait(lambda: cache.exists() and cache.stat().st_ino != damaged, "a new file")
     with MetastoreClient(*proxy.address) as client:
-        before = hits(proxy)
-        proxy.wait(lambda: client.get_table(unique_name, "t") and hits(proxy) > before, "served from the cache")
+        before = proxy.hits()
+        proxy.wait(lambda: client.get_table(unique_name, "t") and proxy.hits() > before, "served from the cache")
     assert list((proxy.directory / "data").glob("cache.bad-*"))
     assert "have crashed: it is rebuilt" in proxy.log_tail(1000)
-
-
-def hits(proxy: Proxy) -> float:
-    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")

@@ -39,10 +39,6 @@ def removed(file: Path) -> None:
     shutil.rmtree(file.parent)
 
 
-def hits(proxy: Proxy) -> float:
-    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("damage", [emptied, cut_off, zeroed, removed])
 def test_hits_come_back_and_nothing_is_lost_meanwhile(
@@ -53,11 +49,11 @@ def test_hits_come_back_and_nothing_is_lost_meanwhile(
     with MetastoreClient(*proxy.address) as writer, MetastoreClient(*proxy.address) as reader:
         objects.create_database(writer, unique_name)
         table = objects.create_table(writer, objects.table(unique_name, "t"))
-        proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > 0, "served from the cache")
+        proxy.wait(lambda: reader.get_table(unique_name, "t") and proxy.hits() > 0, "served from the cache")
         for again in range(2):
             damage(proxy.directory / "data" / "fences" / "data.mdb")
-            began, before, number = time.monotonic(), hits(proxy), 0
-            while hits(proxy) < before + 20:
+            began, before, number = time.monotonic(), proxy.hits(), 0
+            while proxy.hits() < before + 20:
                 assert time.monotonic() < began + BACK_S, proxy.status()
                 number += 1
                 table.parameters["number"] = f"{again}.{number}"

@@ -32,10 +32,6 @@ def removed(file: Path) -> None:
     file.unlink()
 
 
-def hits(proxy: Proxy) -> float:
-    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
-
-
 @pytest.mark.parametrize("damage", [emptied, halved, removed])
 @pytest.mark.parametrize("environment", ["cache", "fences", "ttl"])
 def test_hits_come_back(
@@ -46,10 +42,10 @@ def test_hits_come_back(
     with MetastoreClient(*proxy.address) as client:
         objects.create_database(client, unique_name)
         table = objects.create_table(client, objects.table(unique_name, "t"))
-        proxy.wait(lambda: client.get_table(unique_name, "t") and hits(proxy) > 0, "served from the cache")
+        proxy.wait(lambda: client.get_table(unique_name, "t") and proxy.hits() > 0, "served from the cache")
     damage(proxy.directory / "data" / environment / "lock.mdb")
-    began, before, number = time.monotonic(), hits(proxy), 0
-    while hits(proxy) < before + 20:
+    began, before, number = time.monotonic(), proxy.hits(), 0
+    while proxy.hits() < before + 20:
         assert time.monotonic() < began + BACK_S, proxy.status()
         number += 1
         table.parameters["number"] = str(number)

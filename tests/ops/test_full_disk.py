@@ -38,10 +38,6 @@ def full_disk(proxy: Proxy) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, NO_LIMIT)
 
 
-def hits(proxy: Proxy) -> float:
-    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
-
-
 @pytest.mark.real
 def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
     assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN, "as in every process of Python"
@@ -49,7 +45,7 @@ def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[.
     with MetastoreClient(*proxy.address) as writer, MetastoreClient(*proxy.address) as reader:
         objects.create_database(writer, unique_name)
         table = objects.create_table(writer, objects.table(unique_name, "t"))
-        proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > 0, "served from the cache")
+        proxy.wait(lambda: reader.get_table(unique_name, "t") and proxy.hits() > 0, "served from the cache")
         with full_disk(proxy):
             for number in range(20):
                 table.parameters["number"] = str(number)
@@ -65,6 +61,6 @@ def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[.
                 assert read.parameters["long"] == table.parameters["long"], "a frame begins with its length"
             del table.parameters["long"]
             writer.alter_table(unique_name, "t", table)
-        before = hits(proxy)
-        proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > before, "served again")
+        before = proxy.hits()
+        proxy.wait(lambda: reader.get_table(unique_name, "t") and proxy.hits() > before, "served again")
         assert reader.get_table(unique_name, "t").parameters["number"] == "19"

@@ -89,10 +89,6 @@ def none_is_missing(proxy: Proxy) -> bool:
     return states["missing"] == 0 and sum(states.values()) == 2
 
 
-def hits(proxy: Proxy) -> float:
-    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
-
-
 @pytest.mark.real
 def test_what_was_written_through_one_is_seen_through_all(
     bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str
@@ -123,10 +119,10 @@ def test_what_was_written_through_one_is_seen_through_all(
         assert sum(number for _, number in proxy.samples("hms_proxy_peer_ack_seconds_count")) > ROUNDS / 3
         proxy.wait(lambda proxy=proxy: [one["lag_events"] for one in peers_of(proxy)] == [0, 0], "up to date")
     for proxy in proxies:
-        enough = hits(proxy) + 18
+        enough = proxy.hits() + 18
         proxy.wait(
             lambda proxy=proxy, enough=enough: (
-                {shown(proxy, unique_name, "still") for _ in range(9)} == {"0"} and hits(proxy) >= enough
+                {shown(proxy, unique_name, "still") for _ in range(9)} == {"0"} and proxy.hits() >= enough
             ),
             "answering from its cache",
             2 * LEASES_S,
@@ -208,9 +204,9 @@ def looked_ns(proxy: Proxy) -> int:
 
 def hits_without_a_look(proxy: Proxy, database: str, expected: str) -> bool:
     """Is a read now a hit by the leases? It is right, however it is answered."""
-    before, leases = hits(proxy), proxy.may_hit()
+    before, leases = proxy.hits(), proxy.may_hit()
     assert shown(proxy, database, "t") == expected
-    return leases and proxy.may_hit() and hits(proxy) > before
+    return leases and proxy.may_hit() and proxy.hits() > before
 
 
 @pytest.mark.real

@@ -40,10 +40,6 @@ def cpu_s(process: int) -> float:
     return int(Path(f"/proc/{process}/schedstat").read_text().split()[0]) / 1e9
 
 
-def hits(proxy: Proxy) -> float:
-    return sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit")
-
-
 @pytest.mark.timeout(900)
 def test_a_hit_over_http(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
@@ -74,14 +70,14 @@ def test_a_hit_over_http(
         spent = dict.fromkeys(kinds, 0.0)
         for call in kinds.values():
             assert call(DATABASE) == expected
-        before = hits(proxy)
+        before = proxy.hits()
         for _ in range(ROUNDS):
             for kind, call in kinds.items():
                 began = cpu_s(worker)
                 for _ in range(CALLS):
                     call(DATABASE)
                 spent[kind] += cpu_s(worker) - began
-        assert hits(proxy) >= before + 0.9 * ROUNDS * CALLS * len(kinds)
+        assert proxy.hits() >= before + 0.9 * ROUNDS * CALLS * len(kinds)
     each = {kind: round(seconds / ROUNDS / CALLS * 1e6, 1) for kind, seconds in spent.items()}
     print("microseconds of a worker's processor for a hit:", each)
     assert each["http"] < 2 * each["plain"], each

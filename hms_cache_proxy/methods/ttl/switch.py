@@ -22,9 +22,20 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.peers.requests import PeerRequest
 
-from ..decision import Ask, ClientCall, ClientSession, Decision, Dispatcher, Forward, Pending, Serve, Wait, Work
+from ..decision import (
+    Ask,
+    ClientCall,
+    ClientSession,
+    Decision,
+    Dispatcher,
+    Forward,
+    PassingOn,
+    Pending,
+    Serve,
+    Wait,
+    Work,
+)
 from ..large_requests import decided
 from .dispatcher import LoadingDispatcher
 
@@ -57,28 +68,15 @@ class _Both(Pending):
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown(Pending):
+class _Shown(PassingOn):
     """A read that TTL mode relays: the connection has seen its reply."""
 
-    inner: Pending
     session: ClientSession
     memory: Budget | None
-
-    def leaving(self) -> PeerRequest | None:
-        return self.inner.leaving()
-
-    def sending(self) -> None:
-        self.inner.sending()
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         shown(session, self.memory)
         self.inner.reply_began(session, now_ns)
-
-    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
-        self.inner.reply_done(session, reply, now_ns)
-
-    def failed(self, sent: bool) -> None:
-        self.inner.failed(sent)
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         shown(self.session, self.memory)
