@@ -19,20 +19,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg2
-
 from benchmarks import kept
+from benchmarks.changes import Changes
 from benchmarks.measure import cpu_seconds
 from benchmarks.prewarm import fill, void
 from hms_cache_proxy.follower.pace import Pace
 from hms_cache_proxy.store.sql.store import open_sql_store
-from tests.follower.rows import pack, table
 from tests.follower.stepping import Stepping
 from tests.testbed.bed import Bed
 from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.postgres import MetastoreDatabase, Schema
 
-NEW = 1_000_000  # ids of what is made
 KINDS = ("ALTER_TABLE", "ADD_PARTITION", "ALTER_TABLE", "CREATE_TABLE")
 
 _DATABASES = """
@@ -41,62 +38,22 @@ INSERT INTO "DBS" ("DB_ID", "NAME", "DB_LOCATION_URI", "OWNER_NAME", "OWNER_TYPE
   FROM generate_series(1, {databases} - 1) n;
 UPDATE "TBLS" SET "DB_ID" = 10 + "TBL_ID" % {databases}"""
 
-_CHANGES = {
-    "ALTER_TABLE": """
-INSERT INTO "TABLE_PARAMS" VALUES ({table}, 'changed', '{id}')
-  ON CONFLICT ("TBL_ID", "PARAM_KEY") DO UPDATE SET "PARAM_VALUE" = '{id}'""",
-    "ADD_PARTITION": """
-INSERT INTO "SDS" SELECT {id}, "INPUT_FORMAT", "IS_COMPRESSED", "LOCATION" || '/{id}', "NUM_BUCKETS", "OUTPUT_FORMAT",
-  "SERDE_ID", "CD_ID", "IS_STOREDASSUBDIRECTORIES" FROM "SDS" WHERE "SD_ID" = {table};
-INSERT INTO "PARTITIONS" VALUES ({id}, 1600000000, 0, 'ds={id}/hour=1', {id}, {table}, 0);
-INSERT INTO "PARTITION_KEY_VALS" VALUES ({id}, '{id}', 0), ({id}, '1', 1);
-INSERT INTO "PARTITION_PARAMS" VALUES ({id}, 'numRows', '{id}')""",
-    "CREATE_TABLE": """
-INSERT INTO "SDS" SELECT {id}, "INPUT_FORMAT", "IS_COMPRESSED", "LOCATION" || '/{id}', "NUM_BUCKETS", "OUTPUT_FORMAT",
-  "SERDE_ID", "CD_ID", "IS_STOREDASSUBDIRECTORIES" FROM "SDS" WHERE "SD_ID" = {table};
-INSERT INTO "TBLS" ("TBL_ID", "CREATE_TIME", "DB_ID", "LAST_ACCESS_TIME", "OWNER", "OWNER_TYPE", "RETENTION", "SD_ID",
-    "TBL_NAME", "TBL_TYPE", "WRITE_ID")
-  SELECT {id}, 1600000000, "DB_ID", 0, 'me', 'USER', 0, {id}, 'new_{id}', 'EXTERNAL_TABLE', 0
-  FROM "TBLS" WHERE "TBL_ID" = {table};
-INSERT INTO "TABLE_PARAMS" VALUES ({id}, 'EXTERNAL', 'TRUE')""",
-}
-_LOGGED = """
-UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = "NEXT_EVENT_ID" + 1;
-INSERT INTO "NOTIFICATION_LOG" ("NL_ID", "EVENT_ID", "EVENT_TIME", "EVENT_TYPE", "CAT_NAME", "DB_NAME", "TBL_NAME",
-    "MESSAGE", "MESSAGE_FORMAT")
-  SELECT "NEXT_EVENT_ID", "NEXT_EVENT_ID" - 1, extract(epoch FROM now())::int, '{kind}', 'hive', '{database}',
-    '{name}', '{message}', 'gzip(json-2.0)' FROM "NOTIFICATION_SEQUENCE" RETURNING "EVENT_ID" """
-
 
 def writer(url: str, rate: float, seconds: float, tables: int, databases: int) -> None:
     """Makes changes at a steady rate; prints [event id, time of the commit] of each."""
-    columns = [f"col_{number}" for number in range(20)]
     made = []
-    connection = psycopg2.connect(url)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute("SET session_replication_role = replica; SET synchronous_commit = off")
-        cursor.execute('SELECT "NEXT_EVENT_ID" FROM "NOTIFICATION_SEQUENCE"')
-        (first,) = cursor.fetchall()[0]
+    with Changes(url) as changes:
+        first = changes.next_event
         began = time.monotonic()
         for number in range(int(rate * seconds)):
             time.sleep(max(0.0, began + number / rate - time.monotonic()))
             if time.monotonic() > began + seconds:
                 break
-            id_, kind = NEW + first + number, KINDS[number % len(KINDS)]
             table_id = 1 + (first + number) % tables
             of = table_id % databases
-            database, name = f"big{of}" if of else "big", f"t_{table_id:07}"
-            if kind == "CREATE_TABLE":
-                name = f"new_{id_}"
-            shown = table(name, database, cols=columns, keys=("ds", "hour"), id=table_id)
-            message = {"tableObjJson": shown, "partitions": [{"ds": str(id_), "hour": "1"}]}
-            if kind == "ALTER_TABLE":
-                message = {"tableObjBeforeJson": shown, "tableObjAfterJson": shown}
-            row = _LOGGED.format(kind=kind, database=database, name=name, message=pack(message))
-            cursor.execute(_CHANGES[kind].format(table=table_id, id=id_) + ";" + row)  # one transaction
-            made.append([cursor.fetchall()[0][0], time.monotonic()])
-    connection.close()
+            database = f"big{of}" if of else "big"
+            event_id = changes.make(KINDS[number % len(KINDS)], first + number, table_id, database)
+            made.append([event_id, time.monotonic()])
     print(json.dumps({"made": made, "seconds": time.monotonic() - began}))
 
 
@@ -139,7 +96,7 @@ def measure(database: MetastoreDatabase, rate: float, options: argparse.Namespac
         follow = [*command, "--follower", far.reader_url, "--seconds", str(options.seconds)]
         with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True) as following:
             assert following.stdout is not None and following.stdout.readline() == "ready\n"
-            write = [*command, "--writer", database.store_url.replace("+psycopg2", ""), "--rates", str(rate)]
+            write = [*command, "--writer", database.store_url, "--rates", str(rate)]
             write += ["--seconds", str(options.seconds), "--tables", str(options.tables), "--databases", str(databases)]
             wrote = json.loads(subprocess.run(write, check=True, stdout=subprocess.PIPE, timeout=3600).stdout)
             found = json.loads(following.stdout.read())

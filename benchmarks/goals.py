@@ -19,7 +19,7 @@ BUSY = "under a steady load"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`key`: of `_ORDER`."""
+    """`key`: of `ORDER`."""
 
     key: str
     work: str
@@ -30,10 +30,10 @@ class Verdict:
 
 def verdicts(run: Run) -> list[Verdict]:
     rows = [*_hot(run), *_many(run), *_lists(run), *_varied(run), *_relay(run), *_cache(run), *_freshness(run)]
-    return sorted(rows, key=lambda row: list(_ORDER).index(row.key))
+    return sorted(rows, key=lambda row: list(ORDER).index(row.key))
 
 
-_ORDER = (
+ORDER = (
     "share",
     "cpu_cached",
     "cpu_hive",

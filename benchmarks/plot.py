@@ -1,7 +1,11 @@
-"""docs/benchmarks.png: four panels of one run; a bar is drawn only where the counters agree with its name."""
+"""The pictures of docs/benchmarks.md: four panels of one run, and what grows with the size of the catalog.
+
+Invariant: a bar is drawn only where the counters agree with its name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,15 @@ SHORT = {
     "filter_huge": "by_filter\n1 of 100,000",
     "expression_huge": "by_expr\n1 of 100,000",
 }
+
+
+PANELS = {
+    "CPU us": "a call that was never made before, CPU us",
+    "CPU ms": "the follower and its file, CPU ms",
+    "CPU s": "filling an empty cache, CPU s",
+    "MB": "file and memory, MB",
+}
+"""Unit of a measure, and the title of its panel."""
 
 
 def plot(run: Run, path: Path, when: str) -> None:
@@ -83,3 +96,28 @@ def _prewarm(axes: Any, run: Run) -> None:
     axes.set_title("prewarm: memory of the follower, MB", fontsize=10)
     axes.set_xlabel("thousand partitions in the cache")
     axes.grid(alpha=0.3)
+
+
+def curves(tables: Sequence[Mapping[str, Any]], path: Path, commit: str) -> None:
+    """`tables` as benchmarks/curves.py makes them: a row of panels for each, a line for each measure."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(len(tables), len(PANELS), figsize=(17, 5 * len(tables)), squeeze=False)
+    for row, table in zip(panels, tables, strict=True):
+        sizes = [int(title.partition(" ")[0].replace(",", "")) for title in table["head"][1:-1]]
+        for axes, (unit, title) in zip(row, PANELS.items(), strict=True):
+            for name, *values, _ in table["rows"]:
+                measure, _, of = name.rpartition(", ")
+                if of == unit:
+                    axes.plot(sizes, values, marker="o", label=measure)
+            axes.set(xscale="log", yscale="log", xlabel=table["head"][1].partition(" ")[2])
+            axes.set_title(title, fontsize=10)
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=7)
+    figure.suptitle(f"One run of `python -m benchmarks.curves` at commit {commit}", fontsize=11)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from docs import attempts
 from docs.markdown import number, table
 from tests.figures import Figures
 
@@ -97,6 +98,7 @@ def goals(found: Figures) -> Iterator[str]:
     if missed:
         yield from ("", "Why goals were missed:", "")
     yield from (f"- **{'; '.join(works)}.** {_reason(key)}" for key, works in missed.items())
+    yield from attempts.shown({key: "; ".join(works) for key, works in missed.items()})
 
 
 def _reason(key: str) -> str:

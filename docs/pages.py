@@ -30,6 +30,12 @@ def tables(found: Figures) -> Iterator[str]:
         yield ""
 
 
+def with_picture(found: Figures) -> Iterator[str]:
+    """Tables that the same command has also drawn."""
+    name = found.name.rpartition("/")[2]
+    yield from (f"![{name}]({name}.png)", "", *tables(found))
+
+
 def each(found: Sequence[Figures]) -> Iterator[str]:
     """Files with tables only, each with its own commit."""
     for one in found:
@@ -340,7 +346,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         "sidecar",
         "expressions",
     )
-    for name in (*names, "backlog", "listening"):
+    yield "figures curves", _one("single/curves", "python -m benchmarks.curves --keep", with_picture)
+    for name in (*names, "backlog", "listening", "prewarm", "following"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
     yield "figures pipeline", _several("pipeline/", "python -m benchmarks.pipeline --keep", each)
     yield "figures results", results_page.text

@@ -158,6 +158,9 @@ def world(directory: Path, bed: Bed, *, planted: str | None = None) -> Iterator[
     with ExitStack() as stack:
         server = bed.private_postgres()
         stack.callback(bed.release, server)
+        # Beside a table of a million partitions, a general plan of a statement of the metastore reads all descriptors.
+        server.execute("ALTER SYSTEM SET plan_cache_mode = force_custom_plan")
+        server.execute("SELECT pg_reload_conf()")
         behind = stack.enter_context(FaultProxy(server.host, server.port))
         metastore = bed.private_metastore(
             "hive42", postgres=server, via=behind.address, settings={"hikaricp.connectionTimeout": "5000"}
