@@ -19,7 +19,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak model torture differential trino hive lakehouse bench docs docs-site clean
+  planted soak model torture differential trino hive lakehouse bench bench-all docs docs-site clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -115,6 +115,12 @@ lakehouse: install ## Iceberg and Delta on Spark 4.1 through the proxy, each ste
 
 bench: install-all ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
 	$(PYTHON) -m benchmarks
+
+BENCHMARKS = prewarm following curves backlog statistics store_partitions cache_size cache_filters expressions \
+  write_ids strict strict_mode fleet fleet_reads secured access_log advise sidecar listening
+bench-all: bench ## Measure everything else that docs/benchmarks.md shows, too
+	$(PYTHON) -m benchmarks --only cold,listing,constraints,aggregates,filters
+	set -e; for name in $(BENCHMARKS); do $(PYTHON) -m benchmarks.$$name --keep; done
 
 newest: ## The newest versions of everything, in .venv-newest: quick, and tests of the wire, the store, the cache and clients
 	rm -rf .venv-newest

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.prewarm [--tables N --partitions N] [--round-trips-ms 0,1] [--collations c,en_us_icu]
+"""`python -m benchmarks.prewarm [--catalogs 20600x26,1x1000000] [--round-trips-ms 0,1] [--collations c,en_us_icu]
 [--connections 1,2]`.
 
-How long it takes to fill an empty cache from PostgreSQL: many partitioned tables (`catalog.sql`), or with `--tables 1`
-one large one, at a distance, where the database orders text by a language, and with one connection or two. The
-follower's steps run in a process of their own, one after the other as fast as they go. A time that is close to the
-larger of both CPU times shows that follower and database work at the same time. Must not know: how a step works.
+How long it takes to fill an empty cache from PostgreSQL: so many tables of so many partitions each (`catalog.sql`), at
+a distance, where the database orders text by a language, and with one connection or two. The follower's steps run in a
+process of their own, one after the other as fast as they go. A time that is close to the larger of both CPU times shows
+that follower and database work at the same time. Must not know: how a step works.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 from benchmarks import kept
 from benchmarks.measure import cpu_seconds
+from hms_cache_proxy.plurals import counted
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.follower.stepping import Stepping
 from tests.testbed.bed import Bed
@@ -109,13 +111,30 @@ def told(found: dict[str, Any]) -> list[Any]:
     return [*times, found["statements"], found["steps"], found["longest_step_ms"], found["partitions"] / seconds]
 
 
+HEAD = ["collation", "round trip, ms", "connections", "seconds", "CPU s", "PostgreSQL's CPU s"]
+HEAD += ["seconds / larger CPU", "statements", "steps", "longest step, ms", "partitions a second"]
+
+
+def measured(bed: Bed, tables: int, partitions: int, options: argparse.Namespace) -> Iterator[list[Any]]:
+    """The rows of one catalog."""
+    for collation in map(Collation, options.collations.split(",")):
+        database = bed.postgres.create_metastore_database(f"bench_{tables}_{collation.value}", Schema.HIVE42, collation)
+        fill(database, tables, partitions)
+        distances, counts = options.round_trips_ms.split(","), options.connections.split(",")
+        for distance, _, connections in product(map(float, distances), range(options.rounds), map(int, counts)):
+            row = [collation.value, f"{distance:g}", connections]
+            row += told(measure(database, distance, options.chunk, connections))
+            print(tables, partitions, *row, sep="\t", flush=True)
+            yield row
+        bed.postgres.drop_database(database.name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.prewarm", description=__doc__)
-    parser.add_argument("--tables", type=int, default=20_600)
-    parser.add_argument("--partitions", type=int, default=26, help="of each table")
+    parser.add_argument("--catalogs", default="20600x26,1x1000000", help="tables x partitions of each")
     parser.add_argument("--round-trips-ms", default="0,1")
-    parser.add_argument("--collations", default="c")
-    parser.add_argument("--connections", default="1,2")
+    parser.add_argument("--collations", default="c,en_us_icu")
+    parser.add_argument("--connections", default="2")
     parser.add_argument("--chunk", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -125,25 +144,17 @@ def main() -> None:
         child(options.child, options.chunk, int(options.connections))
         return
     of = kept.origin()
-    rows: list[list[Any]] = []
+    tables = []
     bed = Bed()
     try:
-        for collation in map(Collation, options.collations.split(",")):
-            database = bed.postgres.create_metastore_database(f"bench_{collation.value}", Schema.HIVE42, collation)
-            fill(database, options.tables, options.partitions)
-            distances, counts = options.round_trips_ms.split(","), options.connections.split(",")
-            for distance, _, connections in product(map(float, distances), range(options.rounds), map(int, counts)):
-                found = measure(database, distance, options.chunk, connections)
-                rows.append([collation.value, f"{distance:g}", connections, *told(found)])
-                print(found["tables"], found["partitions"], *rows[-1], sep="\t", flush=True)
+        for catalog in options.catalogs.split(","):
+            number, partitions = map(int, catalog.split("x"))
+            title = f"{counted(number, 'table')} with {partitions:,} partitions each:"
+            tables.append(kept.table(title, HEAD, list(measured(bed, number, partitions, options)), text=3))
     finally:
         bed.close()
     if options.keep:
-        head = ["collation", "round trip, ms", "connections", "seconds", "CPU s", "PostgreSQL's CPU s"]
-        head += ["seconds / larger CPU", "statements", "steps", "longest step, ms", "partitions a second"]
-        title = f"{options.tables:,} tables with {options.partitions:,} partitions each"
-        command = f"python -m benchmarks.prewarm {' '.join(sys.argv[1:])}"
-        kept.keep("single/prewarm", kept.table(title, head, rows, text=3), command=command, of=of)
+        kept.keep("single/prewarm", *tables, command=f"python -m benchmarks.prewarm {' '.join(sys.argv[1:])}", of=of)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,13 @@ from tests.figures import Figures
 
 Rows = Callable[[Figures], Iterable[str]]
 
+SINGLE: Final = (
+    *("access_log", "advise", "backlog", "cache_filters", "cache_size", "expressions", "fleet", "fleet_reads"),
+    *("following", "listening", "prewarm", "secured", "sidecar", "statistics", "store_partitions", "strict"),
+    *("strict_mode", "write_ids"),
+)
+"""Benchmarks with figures of their own, which are tables only."""
+
 
 def tables(found: Figures) -> Iterator[str]:
     """A file with tables only: `{"tables": [{"title", "head", "rows", "text"}, ...]}`; `text` columns come first."""
@@ -330,24 +337,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
     for part in ("cold", "listing", "constraints", "aggregates", "filters"):
         yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
-    names = (
-        "cache_filters",
-        "cache_size",
-        "statistics",
-        "store_partitions",
-        "write_ids",
-        "strict",
-        "strict_mode",
-        "fleet",
-        "fleet_reads",
-        "secured",
-        "access_log",
-        "advise",
-        "sidecar",
-        "expressions",
-    )
     yield "figures curves", _one("single/curves", "python -m benchmarks.curves --keep", with_picture)
-    for name in (*names, "backlog", "listening", "prewarm", "following"):
+    for name in SINGLE:
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
     yield "figures pipeline", _several("pipeline/", "python -m benchmarks.pipeline --keep", each)
     yield "figures results", results_page.text

@@ -16,7 +16,8 @@ from benchmarks.report import VARIED_CASES, document_of
 from benchmarks.run import Run
 from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE, MISS, SERVERS
 from docs import benchmark_page, gains
-from tests.figures import Figures
+from docs.pages import SINGLE
+from tests.figures import ROOT, Figures
 
 HITS, MISSES = {"hit": 1234}, {"miss": 1234}
 
@@ -115,3 +116,9 @@ def test_what_the_readme_shows_of_the_bridge() -> None:
     counts = {"steps": 30, "through": 30, "without": 4, "spark": "pyspark-4.1", "iceberg": "iceberg-spark-1.12.0"}
     row = gains.steps(Figures("with-and-without", "c", ("tests",), "abcdef01", False, "2030-01-01", {}, counts))
     assert row[:3] == ["steps of a job that succeed: Spark 4.1 with Iceberg 1.12.0", "4 of 30", "30 of 30"]
+
+
+def test_make_bench_all_measures_what_the_pages_show() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    (listed,) = (line for line in text.splitlines() if line.startswith("BENCHMARKS ="))
+    assert sorted(listed.split()[2:]) == sorted([*SINGLE, "curves"])
