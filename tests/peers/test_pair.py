@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 
 import pytest
 
 from tests.peers.pair import RULES, Forbidden
+from tests.peers.pair_replay import traced
 from tests.peers.pair_search import REDUNDANT, SCENARIOS, WHERE, search
 from tests.peers.scenarios import SCENARIOS as FLEETS
 from tests.peers.test_rules import STORIES
@@ -94,3 +100,25 @@ def rule_that_forbids(recorder: Recorder, fault: str) -> str | None:
 def test_a_fleet_without_a_rule_is_seen(recorder: Recorder, fault: str) -> None:
     """Mostly before a read shows it."""
     assert rule_that_forbids(recorder, fault) == SEEN_AS[fault]
+
+
+def test_a_trace_is_read_while_it_is_written(tmp_path: Path) -> None:
+    """When the first file has been read, a message is sent and received. The second file is a pipe: it says when."""
+    path = tmp_path / "trace"
+
+    def line(kind: str, number: int) -> str:
+        return json.dumps([clock_gettime_ns(CLOCK_BOOTTIME), "W", kind, [number]]) + "\n"
+
+    def write() -> None:
+        with open(f"{path}.2", "w") as second:
+            with open(f"{path}.1", "a") as first:
+                first.write(line("sent", 2))
+            second.write(earlier + line("received", 2))
+
+    Path(f"{path}.1").write_text(line("sent", 1))
+    earlier = line("received", 1)
+    os.mkfifo(f"{path}.2")
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(write)
+        assert [(kind, number) for _, _, kind, number in traced(path)] == [("sent", [1]), ("received", [1])]
+        written.result()
