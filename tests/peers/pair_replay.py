@@ -144,6 +144,8 @@ class Replay:
         shape, name = DOWN[kind](message), named(message)
         if kind == "Welcome":
             self.pairs[other, who].welcomes()
+        if kind == "FenceRaised" and name is not None and name[0] == who:
+            self.on_raised(*name)  # it is recorded, and its worker is about to ask
         if name is not None and name not in pair.writes:
             pair.raised(name)
             pair.writes[name].foreign = True
