@@ -32,7 +32,7 @@ from hms_cache_proxy.errors import CacheError
 COPY_AFTER_NS: Final = 1_000_000_000
 SEARCHED_NS: Final = 10_000_000_000  # searches take turns: fifty of a tenth of a second each end after five seconds
 HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
-COPIED_BYTES: Final = 64 << 20
+COPIED_BYTES: Final = 64 << 20  # all copies of one reader
 COPIED_AT_ONCE: Final = 2000  # rows: 1 ms
 SAMPLE: Final = 200  # rows, to estimate the size of a rest
 LOOK_NS: Final = 250_000_000  # between two estimates
@@ -229,9 +229,10 @@ class Streams:
     """The streams and walks that may still hold a transaction of one reader. References are weak: one that nobody uses
     any more is freed with its transaction."""
 
-    __slots__ = ("_copies", "_holders")
+    __slots__ = ("_copies", "_holders", "most_copied_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, most_copied_bytes: int = COPIED_BYTES) -> None:
+        self.most_copied_bytes = most_copied_bytes
         self._holders: list[ref[SnapshotWalk | Stream[Any]]] = []
         self._copies: WeakSet[Stream[Any]] = WeakSet()
 
@@ -266,7 +267,7 @@ class Streams:
         return worked
 
     def _copy_some(self, stream: Stream[Any], now_ns: int) -> None:
-        if stream.copying or stream.rest_bytes() <= COPIED_BYTES - self._copied_bytes():
+        if stream.copying or stream.rest_bytes() <= self.most_copied_bytes - self._copied_bytes():
             self._copies.add(stream)
             stream.copy_some()
         else:
@@ -277,7 +278,7 @@ class Streams:
         for each in self._holders:
             holder = each()
             if isinstance(holder, Stream):
-                holder.detach(COPIED_BYTES - self._copied_bytes())
+                holder.detach(self.most_copied_bytes - self._copied_bytes())
                 self._copies.add(holder)
             elif holder is not None:
                 holder.close()

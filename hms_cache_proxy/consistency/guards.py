@@ -44,18 +44,18 @@ class Barrier(Protocol):
     """Keeps reads away from the cache. Raises CacheError if it cannot be written."""
 
     def begin(self, targets: Sequence[Target]) -> Any:
-        """Keeps reads of the targets away from the cache. Returns a mark for `end`."""
+        """Keeps reads of the targets away from the cache. Returns the id of its record, for `end`."""
 
-    def end(self, mark: Any, targets: Sequence[Target], ending: WriteEnding) -> None:
+    def end(self, record_id: Any, targets: Sequence[Target], ending: WriteEnding) -> None:
         """The write has ended."""
 
 
 @dataclass(slots=True, eq=False)
 class Guard:
-    """A write in progress. `mark` None: the barrier has not recorded it yet."""
+    """A write in progress. `record_id`: of the barrier's record; None: it has not recorded the write yet."""
 
     targets: tuple[Target, ...]
-    mark: Any = None
+    record_id: Any = None
     ending: WriteEnding | None = None
 
 
@@ -85,7 +85,7 @@ class Guards:
     def end(self, guard: Guard, ending: WriteEnding) -> None:
         """The write has ended, and no byte of its reply was passed on."""
         guard.ending = ending
-        if guard.mark is None and ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED):
+        if guard.record_id is None and ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED):
             self._unrecorded.pop(guard, None)
             self.missed(guard.targets)
         else:
@@ -103,7 +103,7 @@ class Guards:
         self._unrecorded = {**self._recorded, **self._unrecorded}
         self._recorded.clear()
         for guard in self._unrecorded:
-            guard.mark = None
+            guard.record_id = None
         self._tell()
 
     def settle(self) -> bool:
@@ -139,12 +139,12 @@ class Guards:
         return guard not in self._unrecorded
 
     def _write(self, guard: Guard) -> None:
-        if guard.mark is None:
+        if guard.record_id is None:
             if guard.ending is WriteEnding.CANCELLED:
                 return
-            guard.mark = self._barrier.begin(guard.targets)
+            guard.record_id = self._barrier.begin(guard.targets)
         if guard.ending is not None:
-            self._barrier.end(guard.mark, guard.targets, guard.ending)
+            self._barrier.end(guard.record_id, guard.targets, guard.ending)
 
     def _tell(self) -> None:
         unrecorded = len(self._unrecorded) + bool(self._missed)

@@ -38,13 +38,15 @@ ASKED_NS: Final = 1_000_000_000
 class Looks:
     """One worker's requests for looks."""
 
-    __slots__ = ("_asked_ns", "_wake", "_words")
+    __slots__ = ("_again_ns", "_asked_ns", "_wake", "_words")
 
-    def __init__(self, page: StatePage, wake: Callable[[], None]) -> None:
-        """`wake` makes the follower begin a step as soon as it may; it must not block."""
+    def __init__(self, page: StatePage, wake: Callable[[], None], again_ns: int = ASKED_NS) -> None:
+        """`wake` makes the follower begin a step as soon as it may; it must not block. `again_ns`: a request without an
+        effect for this long counts as lost."""
         self._words = page.words
         self._wake = wake
-        self._asked_ns = -ASKED_NS
+        self._again_ns = again_ns
+        self._asked_ns = -again_ns
 
     @property
     def began_ns(self) -> int:
@@ -55,7 +57,7 @@ class Looks:
         """Have the follower look after this moment, which is not in the future."""
         looking_ns = self._words[Slot.LOOKING_NS]
         now_ns = monotonic_ns()
-        if (looking_ns > moment_ns or self._asked_ns > looking_ns) and now_ns - self._asked_ns < ASKED_NS:
+        if (looking_ns > moment_ns or self._asked_ns > looking_ns) and now_ns - self._asked_ns < self._again_ns:
             return
         self._asked_ns = now_ns
         self._wake()

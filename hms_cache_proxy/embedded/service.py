@@ -13,7 +13,7 @@ Owner: the metastore's process; any number of threads may use `call`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -55,7 +55,8 @@ class Service:
         text = name.decode()
         began = time.perf_counter()
         try:
-            value = self._run(session, method, arguments(text, decoded))
+            args = arguments(text, decoded)
+            value = self._run(session, method.access, lambda call: method.run(call, args))
             result = spec.result(text)(success=value)
         except Failure as failure:
             log.debug("refused", method=text, failure=str(failure))
@@ -76,14 +77,15 @@ class Service:
 
     def expire(self) -> None:
         """End transactions and locks whose owners are silent."""
-        self._run(MetastoreSession("housekeeping"), ServedMethod(expire, Access.WRITE), spec.args("show_locks")())
+        self._run(MetastoreSession("housekeeping"), Access.WRITE, expire)
 
-    def _run(self, session: MetastoreSession, method: ServedMethod, args: Struct) -> Any:
+    def _run(self, session: MetastoreSession, access: Access, work: Callable[[Call], Any]) -> Any:
+        """Do the work in a transaction of its own, again if that has a deadlock; what it returns."""
         for attempt in range(TRIES):
             call = Call(session, self._warehouse, self._settings, cast(Connection, None))
             try:
-                with self._transaction(call, method.access):
-                    value = method.run(call, args)
+                with self._transaction(call, access):
+                    value = work(call)
                     directories.settle(call)
             except BaseException as error:
                 for action in reversed(call.on_rollback):

@@ -135,14 +135,14 @@ class FenceBarrier:
     def begin(self, targets: Sequence[bytes]) -> int:
         return self.fences.begin(targets, self.pid)
 
-    def end(self, mark: int, targets: Sequence[bytes], ending: WriteEnding) -> None:
+    def end(self, record_id: int, targets: Sequence[bytes], ending: WriteEnding) -> None:
         if ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED, WriteEnding.MISSED):
             unlogged, missed = ending is WriteEnding.UNLOGGED, ending is WriteEnding.MISSED
-            self.fences.finish(mark, unlogged=unlogged, missed=missed)
+            self.fences.finish(record_id, unlogged=unlogged, missed=missed)
         elif ending is WriteEnding.UNKNOWN:
-            self.fences.unknown(mark, time.monotonic_ns() + self.request_timeout_ns)
+            self.fences.unknown(record_id, time.monotonic_ns() + self.request_timeout_ns)
         else:
-            self.fences.cancel(mark)
+            self.fences.cancel(record_id)
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ class FencedWrite(Pending):
             return None
         self.sending()
         assert self.guard is not None
-        self.asked = self.guard.mark or 0
+        self.asked = self.guard.record_id or 0
         return PeerRequest(PeerAsk.WRITE, self.asked, self.targets)
 
     def sending(self) -> None:
@@ -257,18 +257,18 @@ class FencedWrite(Pending):
     def _end(self, ending: WriteEnding) -> None:
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
-        peers, mark = self.shared.peers, guard.mark
-        if peers is not None and mark is not None and ending in LEFT and self._may_be_untold(peers, mark):
+        peers, number = self.shared.peers, guard.record_id
+        if peers is not None and number is not None and ending in LEFT and self._may_be_untold(peers, number):
             ending = WriteEnding.MISSED
         self.shared.guards.end(guard, ending)
-        if peers is not None and mark is not None and ending is not WriteEnding.UNKNOWN:
+        if peers is not None and number is not None and ending is not WriteEnding.UNKNOWN:
             kind = PeerAsk.CANCELLED if ending is WriteEnding.CANCELLED else PeerAsk.OVER
-            peers.tell(PeerRequest(kind, mark))
+            peers.tell(PeerRequest(kind, number))
 
-    def _may_be_untold(self, peers: Peers, mark: int) -> bool:
+    def _may_be_untold(self, peers: Peers, number: int) -> bool:
         """Are peers perhaps not told of the fence with this number? They were not asked about it, as it was recorded
         after the question, or again in a new file; or nobody has answered."""
-        return mark != self.asked or peers.alone(mark)
+        return number != self.asked or peers.alone(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Job: carry out this sequence. The proxy is asked as a client asks; it answers so
 others, and both answers must agree with the database. Must not know: the cache, which is on another machine.
 
 There is no common event: a proxy is a little behind the database, and both change between two reads. So an object
-counts as different only if it still differs after `SETTLE_S`, and the database's object has been the same all the time.
+counts as different only if it still differs after `settle_s`, and the database's object has been the same all the time.
 An object that never stops changing is counted separately, and is no difference.
 
 Not compared, because no list over Thrift has them: constraints and statistics.
@@ -50,7 +50,7 @@ from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from hms_cache_proxy.store.thrift.store import ThriftStore, open_thrift_store
 
 SETTLE_S: Final = 10.0
-"""How long an object may differ before it counts: longer than a proxy is behind its database."""
+"""Longer than a proxy is behind its database."""
 
 FIRST_PAUSE_S: Final = 0.5
 
@@ -78,12 +78,15 @@ Pairs = dict[ObjectKey, Pair]
 
 @dataclass(frozen=True, slots=True)
 class ProxyAudit:
-    """One audit of the proxy at `address`. `secured`: TLS and a login, if it asks for them."""
+    """One audit of the proxy at `address`. `secured`: TLS and a login, if it asks for them. `settle_s`: how long an
+    object may differ before it counts; `round_cost`: of what is compared before that is waited for."""
 
     plan: AuditPlan
     address: Address
     report: JobReport
     secured: MetastoreSecurity = PLAIN
+    settle_s: float = SETTLE_S
+    round_cost: int = ROUND_COST
 
     def run(self) -> AuditResult:
         """Compare what is in the plan. Raises StoreError, AuditError."""
@@ -95,15 +98,14 @@ class ProxyAudit:
             if proxy.identity.database_uuid != store.identity.database_uuid:
                 raise AuditError(f"{self.address.uri} is of another database than store_url")
             progress = self.plan.progress(store.identity, self.address.uri)
-            return _Comparing(self.plan, self.report, progress, store, proxy).run()
+            return _Comparing(self, progress, store, proxy).run()
 
 
 @dataclass
 class _Comparing:
     """A running audit. `suspects`: objects that differ, by kind; `result`: what was compared since the last round."""
 
-    plan: AuditPlan
-    report: JobReport
+    audit: ProxyAudit
     progress: AuditProgress
     store: SqlStore
     proxy: ThriftStore
@@ -114,20 +116,20 @@ class _Comparing:
         with self.store.snapshot() as snapshot:
             self.progress.at(snapshot.event_id)
             databases = snapshot.database_names()
-            stretches = table_stretches(snapshot, databases, self.plan.config.selection)
+            stretches = table_stretches(snapshot, databases, self.audit.plan.config.selection)
         if not self.progress.lists_compared:
-            with phase("lists", self.report, AuditError):
+            with phase("lists", self.audit.report, AuditError):
                 with self.proxy.snapshot() as seen:
                     everywhere = sorted({*databases, *seen.database_names()})
                 self._suspect(DATABASE, self._databases(everywhere))
                 self._suspect(LISTED, self._lists(everywhere))
                 self.result.compared["databases"] = len(databases)
                 self.progress.lists_done(self._settled())
-        sampled = self.plan.sample.tables(stretches)
+        sampled = self.audit.plan.sample.tables(stretches)
         self._rounds("tables", self.progress.tables_left(sampled), self._table_round, self.progress.tables_done)
         with self.store.snapshot() as snapshot:
             partitioned = partition_stretches(self.store, snapshot, list(_tables_of(stretches)))
-        parts = self.progress.partitions_left(self.plan.sample.partitions(partitioned))
+        parts = self.progress.partitions_left(self.audit.plan.sample.partitions(partitioned))
         self._rounds("partitions", parts, self._partition_round, self.progress.partitions_done)
         with self.store.snapshot() as snapshot:
             self.progress.at(snapshot.event_id)
@@ -140,8 +142,9 @@ class _Comparing:
         compare: Callable[[Sequence[Any]], None],
         done: Callable[[Sequence[Any], Sequence[TaskResult]], None],
     ) -> None:
-        with phase(kind, self.report, AuditError):
-            for some in reported(self.report, kind, rounds(stretches, ROUND_COST) if stretches else []):
+        report, cost = self.audit.report, self.audit.round_cost
+        with phase(kind, report, AuditError):
+            for some in reported(report, kind, rounds(stretches, cost) if stretches else []):
                 compare(some)
                 done(some, [self._settled()])
 
@@ -171,7 +174,8 @@ class _Comparing:
         number = sum(map(len, self.suspects.values()))
         if number:
             differ = fitting(number, "differs, and is", "differ, and are")
-            self.report.tell(f"{counted(number, 'object')} {differ} read again for up to {SETTLE_S:.0f} s")
+            most_s = f"{self.audit.settle_s:.0f} s"
+            self.audit.report.tell(f"{counted(number, 'object')} {differ} read again for up to {most_s}")
             self._settle()
         left = [(kind, key, pair) for kind, pairs in self.suspects.items() for key, pair in pairs.items()]
         still = [one for one in left if not one[-1].moved]
@@ -179,11 +183,11 @@ class _Comparing:
         result.unsettled = len(left) - len(still)
         self.suspects.clear()
         found = (difference for one in still for difference in self._differences(*one))
-        return FindingsSink(self.plan.out).collect(found, result)
+        return FindingsSink(self.audit.plan.out).collect(found, result)
 
     def _settle(self) -> None:
-        """Read again what differs, until it agrees, or for SETTLE_S."""
-        until_s, pause_s = time.monotonic() + SETTLE_S, FIRST_PAUSE_S
+        """Read again what differs, until it agrees, or for `settle_s`."""
+        until_s, pause_s = time.monotonic() + self.audit.settle_s, FIRST_PAUSE_S
         read = {DATABASE: self._databases, LISTED: self._listed, TABLE: self._tables, PARTITION: self._partitions}
         while any(self.suspects.values()):
             time.sleep(pause_s)

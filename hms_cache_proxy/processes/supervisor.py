@@ -190,61 +190,53 @@ class Supervisor:
             cache.hold([ALL], now_ns + request_timeout_ns, now_ns)
         return cache
 
-    def _worker(self, index: int) -> Child:
+    def _child(
+        self,
+        role: str,
+        index: int = 0,
+        *,
+        inherits: socket.socket | None = None,
+        forget: Callable[[], None] | None = None,
+        uses_fences: bool = True,
+        crash_counts: bool = True,
+    ) -> Child:
+        """A child, and what is done when its process has ended. `forget` removes what it has said of itself, which is
+        not its successor's; `crash_counts`: it may have crashed because of a damaged cache."""
+
         def died(name: str, code: int) -> None:
-            self._crew.forget(index)
+            if forget is not None:
+                forget()
             self._metrics.died(name)
-            if self._keeper is not None:
-                self._keeper.died(worker=True)
-            if self._crashes is not None:
+            if uses_fences and self._keeper is not None:
+                self._keeper.died(worker=role == "worker")
+            if crash_counts and self._crashes is not None:
                 self._crashes.ended(code)
 
-        return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
+        passed = () if inherits is None else (inherits.fileno(),)
+        return Child(role, index, lock_fd=self._lock_fd, died=died, passed=passed)
+
+    def _clear(self, *slots: int) -> None:
+        for slot in slots:
+            self._page[slot] = 0
+
+    def _worker(self, index: int) -> Child:
+        return self._child("worker", index, inherits=self._sockets.listener, forget=partial(self._crew.forget, index))
 
     def _new_follower(self) -> Child:
-        over = self._death(Slot.HEARTBEAT_NS)
-
-        def died(name: str, code: int) -> None:
-            over(name)
-            if self._crashes is not None:
-                self._crashes.ended(code)
-
-        return Child("follower", 0, lock_fd=self._lock_fd, died=died)
-
-    def _death(self, beat: int) -> Callable[[str], None]:
-        """What is to be done when a child has ended that uses the fences and sends no writes. `beat`: where its last
-        sign of life is, which is not its successor's."""
-
-        def died(name: str) -> None:
-            self._page[beat] = 0
-            self._metrics.died(name)
-            if self._keeper is not None:
-                self._keeper.died(worker=False)
-
-        return died
+        return self._child("follower", forget=partial(self._clear, Slot.HEARTBEAT_NS))
 
     def _new_peers(self, own: socket.socket) -> Child:
-        """The process that speaks with other proxies, under a new incarnation of this one."""
+        """The process that speaks with other proxies, under a new incarnation of this one. Its lease says that fences
+        of peers are recorded, and their file may be replaced when it has ended."""
         page = self._page
         page[Slot.INCARNATION], page[Slot.INCARNATION + 1] = secrets.randbits(64), secrets.randbits(64)
         page[Slot.PEERS_STARTED_NS] = boottime_ns()
-        over = self._death(Slot.PEERS_BEAT_NS)
-
-        def died(name: str, code: int) -> None:
-            page[Slot.LEASE_UNTIL_NS] = 0  # it says that fences of peers are recorded, and their file may be replaced
-            over(name)
-
-        return Child("peers", 0, lock_fd=self._lock_fd, died=died, passed=(own.fileno(),))
+        forget = partial(self._clear, Slot.LEASE_UNTIL_NS, Slot.PEERS_BEAT_NS)
+        return self._child("peers", inherits=own, forget=forget, crash_counts=False)
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""
-        return Child(
-            "metastore",
-            0,
-            lock_fd=self._lock_fd,
-            died=lambda name, code: self._metrics.died(name),
-            passed=(own.fileno(),),
-        )
+        return self._child("metastore", inherits=own, uses_fences=False, crash_counts=False)
 
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""

@@ -1,7 +1,7 @@
 """Schedules long work: which connection continues next, and for how long in one turn of the loop.
 
 Job: long work (a listing, a search, a large message) is cut into slices of about a millisecond. Between two polls of
-the sockets, a worker runs slices for BUDGET_NS, at least one. So a short call waits for about one slice, however much
+the sockets, a worker runs slices for its budget, at least one. So a short call waits for about one slice, however much
 long work there is. The addresses of clients take turns, and so do the connections of one address. Must not know: what a
 slice does. Owner: the worker's event loop.
 """
@@ -15,6 +15,7 @@ from time import monotonic_ns
 from typing import Final
 
 BUDGET_NS: Final = 1_000_000
+"""Of one turn."""
 
 Slice = Callable[[], None]
 
@@ -22,9 +23,10 @@ Slice = Callable[[], None]
 class Turns:
     """Slices that wait. Work that continues is added again for each slice."""
 
-    __slots__ = ("_due", "_waiting")
+    __slots__ = ("_due", "_waiting", "budget_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, budget_ns: int = BUDGET_NS) -> None:
+        self.budget_ns = budget_ns
         self._waiting: dict[str, deque[Slice]] = {}  # by address; the next one comes first
         self._due = False
 
@@ -40,7 +42,7 @@ class Turns:
 
     def _run(self) -> None:
         self._due = False
-        until_ns = monotonic_ns() + BUDGET_NS
+        until_ns = monotonic_ns() + self.budget_ns
         left = sum(map(len, self._waiting.values()))  # slices added meanwhile run after the sockets
         while left:
             left -= 1

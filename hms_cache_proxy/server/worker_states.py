@@ -58,10 +58,11 @@ class WorkerStates:
 class Member:
     """One worker's part in its crew."""
 
-    __slots__ = ("_states", "_page", "number")
+    __slots__ = ("_page", "_states", "number", "silent_ns")
 
-    def __init__(self, page: StatePage, number: int, workers: int) -> None:
+    def __init__(self, page: StatePage, number: int, workers: int, silent_ns: int = SILENT_NS) -> None:
         self.number = number
+        self.silent_ns = silent_ns
         self._page = page
         self._states = WorkerStates(page, workers)
         self._states.forget(number)  # the supervisor may not have done it yet
@@ -85,7 +86,7 @@ class Member:
     def excess(self, beginning: int) -> float:
         """How many more connections this worker has than the one with the fewest among the others with a heartbeat, as
         a share of its own. `beginning` of its own are not counted yet. 0 if it has no more."""
-        connections, since_ns = self._states.connections(), heard_since_ns(SILENT_NS)
+        connections, since_ns = self._states.connections(), heard_since_ns(self.silent_ns)
         own = connections[self.number] = connections[self.number] + beginning
         told = zip(connections, self._states.beats(), strict=True)
         fewest = min((number for number, beat in told if beat > since_ns), default=own)

@@ -115,15 +115,13 @@ def test_a_stream_that_nobody_has_any_more_lets_go(filled: Shelf) -> None:
     assert not filled.reader.streams.waiting
 
 
-def test_a_rest_that_is_too_large_to_be_copied_is_read_at_our_pace(
-    filled: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rest_that_is_too_large_to_be_copied_is_read_at_our_pace(filled: Shelf) -> None:
     """However long the worker takes for it: that is not its client's doing."""
     with filled.reader.snapshot() as snapshot:
         wanted = whole(snapshot, NAMES)
         stream = snapshot.iter_partitions(entry_in(snapshot))
         other = snapshot.iter_partitions(entry_in(snapshot))
-    monkeypatch.setattr(streams, "COPIED_BYTES", stream.rest_bytes() // 2)
+    filled.reader.streams.most_copied_bytes = stream.rest_bytes() // 2
     parts, now_ns = [next(stream)], time.monotonic_ns() + 3 * streams.COPY_AFTER_NS
     while filled.reader.streams.tend(now_ns):
         pass
@@ -141,11 +139,11 @@ def test_a_rest_that_is_too_large_to_be_copied_is_read_at_our_pace(
     assert readers(filled) == 0
 
 
-def test_all_copies_together_have_a_bound(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_copies_together_have_a_bound(filled: Shelf) -> None:
     with filled.reader.snapshot() as snapshot:
         both = [snapshot.iter_partitions(entry_in(snapshot)) for _ in range(2)]
     rest = both[0].rest_bytes()
-    monkeypatch.setattr(streams, "COPIED_BYTES", rest + rest // 2)
+    filled.reader.streams.most_copied_bytes = rest + rest // 2
     now_ns = time.monotonic_ns() + streams.COPY_AFTER_NS
     while filled.reader.streams.tend(now_ns):
         pass
@@ -157,10 +155,8 @@ def test_all_copies_together_have_a_bound(filled: Shelf, monkeypatch: pytest.Mon
     assert not both[1].holds
 
 
-def test_a_rest_that_is_too_large_breaks_when_its_file_is_closed(
-    filled: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "COPIED_BYTES", 100_000)
+def test_a_rest_that_is_too_large_breaks_when_its_file_is_closed(filled: Shelf) -> None:
+    filled.reader.streams.most_copied_bytes = 100_000
     with filled.reader.snapshot() as snapshot:
         stream = snapshot.iter_partitions(entry_in(snapshot))
     next(stream)

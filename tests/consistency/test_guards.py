@@ -51,7 +51,7 @@ class Bench:
         """A write that finds no room: freed pages are used up first."""
         for _ in range(1000):
             guard = guards.begin(targets)
-            if guard.mark is None:
+            if guard.record_id is None:
                 return guard
         raise AssertionError("there is room")
 
@@ -98,9 +98,9 @@ def test_a_write_in_flight_is_fenced_as_soon_as_there_is_room(bench: Bench) -> N
     with bench.full():
         guard = bench.begin_in_vain(bench.guards)
     bench.guards.settle()
-    assert not bench.stopped and A in bench.fenced() and guard.mark is not None
+    assert not bench.stopped and A in bench.fenced() and guard.record_id is not None
     bench.guards.end(guard, WriteEnding.CANCELLED)
-    assert guard.mark not in bench.store.standing()
+    assert guard.record_id not in bench.store.standing()
 
 
 def test_an_ending_without_room(bench: Bench) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.consistency import looks
 from hms_cache_proxy.consistency.looks import Looks
 
 
@@ -33,15 +32,13 @@ class Follower:
     def end(self) -> None:
         self.page[Slot.BEGAN_NS] = self.page[Slot.LOOKING_NS]
 
+    def asked_by(self, again_ns: int = 10**15) -> Looks:
+        """A worker; no request of it counts as lost, however busy the machine is."""
+        return Looks(self.page, self.wake, again_ns)
+
     def confirmed_since(self, moment_ns: int) -> bool:
         """May the cache answer a read of this moment?"""
         return self.page[Slot.BEGAN_NS] > moment_ns
-
-
-@pytest.fixture(autouse=True)
-def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is."""
-    monkeypatch.setattr(looks, "ASKED_NS", 10**15)
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
 
 
 def test_one_request_for_all_reads_before_a_look(follower: Follower) -> None:
-    worker = Looks(follower.page, follower.wake)
+    worker = follower.asked_by()
     moments = [time.monotonic_ns() for _ in range(100)]
     for moment_ns in moments:
         worker.ask(moment_ns)
@@ -65,7 +62,7 @@ def test_one_request_for_all_reads_before_a_look(follower: Follower) -> None:
 
 
 def test_a_read_during_a_look_asks_for_the_next_one(follower: Follower) -> None:
-    worker = Looks(follower.page, follower.wake)
+    worker = follower.asked_by()
     follower.begin()
     for _ in range(100):
         worker.ask(time.monotonic_ns())
@@ -73,7 +70,7 @@ def test_a_read_during_a_look_asks_for_the_next_one(follower: Follower) -> None:
 
 
 def test_a_look_that_failed_is_asked_for_again(follower: Follower) -> None:
-    worker = Looks(follower.page, follower.wake)
+    worker = follower.asked_by()
     worker.ask(time.monotonic_ns())
     follower.begin()
     worker.ask(time.monotonic_ns())
@@ -83,7 +80,7 @@ def test_a_look_that_failed_is_asked_for_again(follower: Follower) -> None:
 def test_no_read_waits_for_a_look_that_nobody_has_asked_for(follower: Follower) -> None:
     """Two workers, any order of reads and looks: while a read waits, a request is queued or a look that can serve it is
     under way; and there are never more requests than workers."""
-    workers = [Looks(follower.page, follower.wake) for _ in range(2)]
+    workers = [follower.asked_by() for _ in range(2)]
     waiting: list[tuple[Looks, int]] = []
     under_way = False
     for _ in range(5_000):
@@ -103,9 +100,8 @@ def test_no_read_waits_for_a_look_that_nobody_has_asked_for(follower: Follower) 
         assert follower.queued or all(served > moment_ns for _, moment_ns in waiting)
 
 
-def test_a_lost_request_is_made_again(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "ASKED_NS", 0)
-    worker = Looks(follower.page, follower.wake)
+def test_a_lost_request_is_made_again(follower: Follower) -> None:
+    worker = follower.asked_by(again_ns=0)
     for _ in range(2):
         worker.ask(time.monotonic_ns())
     assert follower.queued == 2

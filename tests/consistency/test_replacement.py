@@ -117,7 +117,7 @@ def test_a_write_that_ends_before_its_worker_has_the_new_file(bench: Bench, endi
 def test_a_write_begins_while_the_file_is_damaged(bench: Bench) -> None:
     bench.cut_off()
     guard = bench.guards.begin([A])
-    assert guard.mark is None and bench.page[Slot.UNFENCED] & 1
+    assert guard.record_id is None and bench.page[Slot.UNFENCED] & 1
     assert bench.page[Slot.FENCES_DAMAGED] == bench.page[Slot.FENCES_FILE]
     bench.replace()
     bench.settle()

@@ -105,11 +105,13 @@ def read_in_pieces(stage: Stage) -> int:
 
 
 def missed_while_cut_off(stage: Stage) -> int:
-    """A write is over when the reader is connected again. Nothing tells of it but the log, which nobody reads."""
+    """A write is over when the reader is connected again. Nothing tells of it but the log, which nobody reads. (If it
+    had left by the page, which the worker looks at when the lease has run out, a replay would tell of it.)"""
     a, b = stage.pair(times(SHORT_S))
     stage.stop(b)
     way = stage.way(READER, WRITER)
     way.refuse()
+    stage.hold(a, "page")
     stage.write(a).result()
     way.restore()
     stage.until(lambda: b.may_hit(), "leased")
@@ -157,10 +159,12 @@ def before_the_reply(stage: Stage) -> int:
 
 
 def connected_meanwhile(stage: Stage) -> int:
-    """The reader connects again while a write is under way of which it knows nothing."""
+    """The reader connects again while a write is under way of which it knows nothing. The peers' process has let it
+    leave: when one is over that has left by the page, peers are told of it."""
     a, b = stage.pair(times(SHORT_S))
     way = stage.way(READER, WRITER)
     way.refuse()
+    stage.hold(a, "page")
     written = stage.write_up_to(a, "leaves")
     way.restore()
     stage.until(lambda: b.may_hit(), "leased")

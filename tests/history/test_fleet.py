@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from tests.history.registers import TableParameter
 from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
 from tests.history.test_history import told_hits
 from tests.lengths import MOST, by_tier
-from tests.peers.pair_replay import Event, Replay
+from tests.peers.pair_replay import Replay, traced
 from tests.proxy import PLANTED as PLANTED_BUGS
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
@@ -172,16 +171,10 @@ def test_what_proxies_do_is_a_run_of_the_model(
     replay = Replay(
         hold=REQUEST_TIMEOUT_NS, write_age=FleetTimes(list_lag_ns=0).write_age_ns, outlasted=FleetTimes().outlasted
     )
-    replay.run(traced(tmp_path))
+    replay.run(traced(tmp_path / "trace"))
     print(replay.counts)
     assert len(replay.pairs) == PROXIES * (PROXIES - 1)
     assert replay.counts["goes"] >= 10 and replay.counts["holds"] >= 10 and replay.counts["serves"] >= 10
-
-
-def traced(directory: Path) -> list[Event]:
-    """What all processes have written down, in order: they have one clock."""
-    lines = [line for file in sorted(directory.glob("trace.*")) for line in file.read_text().splitlines()]
-    return sorted((tuple(json.loads(line)) for line in lines), key=lambda event: event[0])
 
 
 def cached(register: TableParameter, proxy: Proxy) -> bool:

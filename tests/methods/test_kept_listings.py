@@ -149,10 +149,10 @@ def test_what_shows_parameters_ends_with_any_change(bench: Bench) -> None:
 def test_a_write_to_a_table_holds_back_what_is_said_of_it(bench: Bench) -> None:
     for message in (META, MANAGED, NAMES):
         learned(bench, message)
-    mark = bench.fences.begin([STOCK_TARGET], 1)
+    fence_id = bench.fences.begin([STOCK_TARGET], 1)
     assert not kept(bench, META) and not kept(bench, MANAGED)
     assert kept(bench, NAMES)
-    bench.fences.cancel(mark)
+    bench.fences.cancel(fence_id)
     assert kept(bench, META)
 
 

@@ -57,12 +57,15 @@ class Forbidden(AssertionError):
 @dataclass(slots=True)
 class PairWrite:
     """One write of the writer. `waits`: until the leases that were given before the holder was told of it have run out.
-    `told`: with which record of this connection. `held`, `until`, `taken`, `fresh`: of the holder: its fence is "held",
-    has an end ("hold"), or a ticket, which the running step has `taken`; that step began when the write was over."""
+    `told`: with which record of this connection. `agreed`: the holder has acknowledged that, on this connection or an
+    earlier one; a worker hears later that its write may go, and the connection may have ended by then. `held`, `until`,
+    `taken`, `fresh`: of the holder: its fence is "held", has an end ("hold"), or a ticket, which the running step has
+    `taken`; that step began when the write was over."""
 
     phase: str = "fenced"
     waits: int = 0
     told: int = 0
+    agreed: bool = False
     held: str = ""
     until: int = 0
     taken: bool = False
@@ -73,6 +76,11 @@ class PairWrite:
 
     foreign: bool = False
     """Of another proxy: the writer passes on what it holds for it."""
+
+    @property
+    def stands(self) -> bool:
+        """Is it one of the writer's own, and not over?"""
+        return self.phase in ("fenced", "gone") and not self.foreign
 
 
 class Pair:
@@ -86,8 +94,9 @@ class Pair:
         # the writer
         self.now_w, self.given, self.old = 0, 0, write_age
         self.line: int | None = None
-        self.sent = self.acked = 0
+        self.sent = 0
         self.replayed = self.welcomed = False
+        self.standing: frozenset[object] = frozenset()
         # the holder
         self.now_h, self.lease, self.served = 0, 0, 0
         self.at: int | None = None
@@ -125,9 +134,8 @@ class Pair:
     def go(self, name: object) -> None:
         """The writer is told that it may go."""
         one = self.writes[name]
-        acknowledged = self.line is not None and 0 < one.told <= self.acked
         if self.line is not None or "no_expiry" not in self.left_out:
-            self.must("no_wait", acknowledged or self.now_w >= one.waits, f"write {name} goes")
+            self.must("no_wait", one.agreed or self.now_w >= one.waits, f"write {name} goes")
         self.must("no_welcome", self.welcomed or self.now_w >= self.old, f"write {name} goes")
         if one.phase == "fenced":
             one.phase = "gone"
@@ -144,10 +152,12 @@ class Pair:
             one.phase = {"fenced": "never", "gone": "dead"}.get(one.phase, one.phase)
 
     def greeted(self, number: int) -> None:
-        """The holder follows on a new connection."""
-        self.line, self.sent, self.acked, self.replayed = number, 0, 0, False
+        """The holder follows on a new connection. Its replay must tell of what stands now, unless that is over when the
+        replay ends; of what workers fence meanwhile they ask afterwards."""
+        self.line, self.sent, self.replayed = number, 0, False
         for one in self.writes.values():
             one.told = REPLAYED if one.phase == "over" else 0
+        self.standing = frozenset(name for name, one in self.writes.items() if one.stands)
 
     def send(self, number: int, message: Message, name: object = None) -> None:
         """To the holder. `name`: of the write that it is about."""
@@ -156,16 +166,17 @@ class Pair:
         if number != self.line:
             return
         self.sent += kind in RECORDS
-        standing = [one for one in self.writes.values() if one.phase in ("fenced", "gone") and not one.foreign]
         if kind in ("fence", "note") and name is not None:
             self.writes[name].told = self.sent
         elif kind == "lift":
             self.must("early_ticket", self.writes[name].phase in ENDED or self.writes[name].foreign)
         elif kind == "replayed":
+            standing = [one for name, one in self.writes.items() if name in self.standing and one.stands]
             self.must("no_replay", all(one.told for one in standing))
             self.replayed = True
         elif kind == "lease" and message[2]:
             self.must("no_replay", self.replayed, "a lease before the replay")
+            standing = [one for one in self.writes.values() if one.stands]
             self.must("catching_up", all(one.told or one.phase == "fenced" for one in standing))
             over = [one for one in self.writes.values() if one.phase == "over" and not one.foreign]
             self.must("left_alone", all(one.told for one in over))
@@ -180,7 +191,8 @@ class Pair:
     def acknowledged(self, number: int, records: int) -> None:
         if number == self.line:
             self.must("stores", records <= self.sent, "it acknowledges what it was not sent")
-            self.acked = records
+            for one in self.writes.values():
+                one.agreed |= 0 < one.told <= records
 
     def void(self) -> None:
         """The holder answers nothing any more."""

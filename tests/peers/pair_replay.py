@@ -6,13 +6,27 @@ of the model, or a read might have been answered from a cache that hid a write.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Any
 
 from tests.peers.pair import Forbidden, Pair
 
 Event = tuple[int, str, str, list[Any]]
 NOTES = ("FenceOwed", "EventReached", "LockWaits", "MissedTargets")
+
+
+def traced(path: Path) -> list[Event]:
+    """What processes have written down under this path, in order: they have one clock. They go on while their files are
+    read one by one, so the trace ends before the first is read: what was received by then has been written down where
+    it was sent. A message that is received later may have been sent after the sender's file was read."""
+    until_ns = clock_gettime_ns(CLOCK_BOOTTIME)
+    texts = [file.read_text() for file in sorted(path.parent.glob(f"{path.name}.*"))]
+    lines = [line for text in texts for line in text.splitlines(keepends=True)]
+    events: list[Event] = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
+    return sorted((event for event in events if event[0] < until_ns), key=lambda event: event[0])
 
 
 class Replay:
@@ -130,6 +144,8 @@ class Replay:
         shape, name = DOWN[kind](message), named(message)
         if kind == "Welcome":
             self.pairs[other, who].welcomes()
+        if kind == "FenceRaised" and name is not None and name[0] == who:
+            self.on_raised(*name)  # it is recorded, and its worker is about to ask
         if name is not None and name not in pair.writes:
             pair.raised(name)
             pair.writes[name].foreign = True

@@ -70,7 +70,7 @@ class SearchedPair(Pair):
             return (one[0], max(one[1] - h, -LEASE), one[2]) if one[0] in ("lease", "ask") else one
 
         writes = tuple(
-            (name, one.phase, max(one.waits - w, 0), one.told, one.held, max(one.until - h, 0))
+            (name, one.phase, max(one.waits - w, 0), one.told, one.agreed, one.held, max(one.until - h, 0))
             + (one.taken, one.fresh, one.owed, one.owed_taken)
             for name, one in sorted(self.writes.items(), key=str)
         )
@@ -78,7 +78,7 @@ class SearchedPair(Pair):
         lefts = tuple(max(one, 0) for one in (self.given - w, self.old - w, self.dead_until - w, self.lease - h))
         flags = (self.welcomed, self.replayed, self.current, self.required, self.stepping, self.broken, self.alive)
         budget = (self.writes_left, self.breaks_left, self.may_die, self.greeting, self.connections)
-        return writes, ways, lefts, flags, budget, self.line, self.at, self.sent, self.acked, self.listed
+        return writes, ways, lefts, flags, budget, self.line, self.at, self.sent, self.listed
 
     def settle(self) -> None:
         """The holder publishes its lease whenever it changes."""

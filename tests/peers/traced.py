@@ -15,7 +15,7 @@ from tests.peers import calm, scenarios, sim_workers, test_rules, world
 from tests.peers.pair_replay import Event, Replay
 from tests.peers.sim_fleet import SimFleet
 from tests.peers.sim_records import REQUEST_TIMEOUT_NS, SimRecords
-from tests.peers.world import SimProxy, World
+from tests.peers.world import SimProxy, SimWrite, World
 
 
 class Recorder:
@@ -34,6 +34,11 @@ class Recorder:
             pass
 
         class TracedRecords(SimRecords):
+            def begin(self, targets: tuple[Target, ...]) -> int:
+                number = super().begin(targets)
+                say(self._proxy.incarnation.hex(), "raised", [number])
+                return number
+
             def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
                 say(self._proxy.incarnation.hex(), "holds", [via.hex(), origin.incarnation.hex(), origin.number])
                 super().hold(via, origin, targets)
@@ -81,6 +86,10 @@ class Recorder:
                 super().end_step(proxy)
                 gone = before - set(proxy.records.fences)
                 say(proxy.incarnation.hex(), "step_ends", [plain(key) for key in sorted(gone)])
+
+            def leave(self, write: SimWrite) -> None:
+                say(write.incarnation.hex(), "goes", [write.number])  # also one whose worker has not asked
+                super().leave(write)
 
             def crash(self, proxy: SimProxy) -> None:
                 say(proxy.incarnation.hex(), "crashes", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,6 @@ import pytest
 
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import AuditError, StoreError
-from hms_cache_proxy.pipeline import audit_proxy
 from hms_cache_proxy.pipeline.audit_plan import AuditPlan, Sample
 from hms_cache_proxy.pipeline.audit_progress import AuditProgress
 from hms_cache_proxy.pipeline.audit_proxy import ProxyAudit
@@ -29,19 +29,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 SILENT = LineReport(lambda line: None)
 NewProxy = Callable[..., Proxy]
 DATABASE = "audited"
-LONG_S = 300.0
+SHORT_S, LONG_S = 1.0, 300.0
 PATIENT = {"MAX_UNCONFIRMED_MS": "3600000", "LIST_ORDER": "name"}
 """However slow the machine, the cache answers, for lists, too."""
 
 
-def proxy_audit(proxy: Proxy, plan: AuditPlan) -> ProxyAudit:
-    return ProxyAudit(plan, Address(*proxy.address), SILENT)
+def proxy_audit(proxy: Proxy, plan: AuditPlan, settle_s: float, report: LineReport = SILENT) -> ProxyAudit:
+    return ProxyAudit(plan, Address(*proxy.address), report, settle_s=settle_s)
 
 
-def test_nothing_while_it_changes(embedded_world: World, new_proxy: NewProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_while_it_changes(embedded_world: World, new_proxy: NewProxy) -> None:
     """Between any two rounds, too. Most of it is answered from the cache."""
-    monkeypatch.setattr(audit_proxy, "SETTLE_S", LONG_S)
-    monkeypatch.setattr(audit_proxy, "ROUND_COST", 200)
     proxy = new_proxy(embedded_world.metastore, settings=PATIENT)
 
     class Changing(LineReport):
@@ -49,7 +47,8 @@ def test_nothing_while_it_changes(embedded_world: World, new_proxy: NewProxy, mo
             embedded_world.changes.one()
 
     report = Changing(lambda line: None)
-    found = ProxyAudit(AuditPlan(embedded_world.config), Address(*proxy.address), report).run()
+    audit = proxy_audit(proxy, AuditPlan(embedded_world.config), LONG_S, report)
+    found = replace(audit, round_cost=200).run()
     assert not found.differences, found
     assert found.compared["tables"] > 50 and found.compared["partitions"] > 100
     assert found.event_id > found.first_event_id
@@ -104,32 +103,26 @@ def tidy(embedded_world: World) -> None:
             client.drop_database(DATABASE, True, True)
 
 
-def test_what_a_proxy_has_not_noticed(
-    embedded_world: World, stale: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(audit_proxy, "SETTLE_S", 1.0)
+def test_what_a_proxy_has_not_noticed(embedded_world: World, stale: Proxy, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = proxy_audit(stale, AuditPlan(embedded_world.config, out.as_uri())).run()
+    found = proxy_audit(stale, AuditPlan(embedded_world.config, out.as_uri()), SHORT_S).run()
     assert kinds(found) == PLANTED == rows_of(out)
     assert {row.database for row in found.shown} == {DATABASE} and found.unsettled == 0
 
 
-def test_what_never_stands_still(embedded_world: World, stale: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_never_stands_still(embedded_world: World, stale: Proxy) -> None:
     """It is counted, and is no difference: nobody can tell whether the proxy is wrong, or only late."""
-    monkeypatch.setattr(audit_proxy, "SETTLE_S", 1.0)
     owners = count()
 
     def tell(line: str) -> None:
         if "differ, and are read again" in line:
             change_owner(embedded_world, f"owner {next(owners)}")
 
-    found = ProxyAudit(AuditPlan(embedded_world.config), Address(*stale.address), LineReport(tell)).run()
+    found = proxy_audit(stale, AuditPlan(embedded_world.config), SHORT_S, LineReport(tell)).run()
     assert kinds(found) == PLANTED - Counter({("table", "different", "owner"): 1}) and found.unsettled == 1
 
 
 def test_resumed(embedded_world: World, stale: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_proxy, "SETTLE_S", 1.0)
-    monkeypatch.setattr(audit_proxy, "ROUND_COST", 1)
     plan = AuditPlan(embedded_world.config, (tmp_path / "out").as_uri())
     done = AuditProgress.partitions_done
 
@@ -139,17 +132,17 @@ def test_resumed(embedded_world: World, stale: Proxy, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(AuditProgress, "partitions_done", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        proxy_audit(stale, plan).run()
+        replace(proxy_audit(stale, plan, SHORT_S), round_cost=1).run()
     monkeypatch.setattr(AuditProgress, "partitions_done", done)
-    found = proxy_audit(stale, AuditPlan(embedded_world.config, plan.out, resume=True)).run()
+    again = proxy_audit(stale, AuditPlan(embedded_world.config, plan.out, resume=True), SHORT_S)
+    found = replace(again, round_cost=1).run()
     assert kinds(found) == PLANTED == rows_of(tmp_path / "out")
 
 
-def test_a_sample(embedded_world: World, new_proxy: NewProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample(embedded_world: World, new_proxy: NewProxy) -> None:
     proxy = new_proxy(embedded_world.metastore, settings=PATIENT)
-    monkeypatch.setattr(audit_proxy, "SETTLE_S", LONG_S)
-    found = proxy_audit(proxy, AuditPlan(embedded_world.config, "", Sample(0.3, 1))).run()
-    whole = proxy_audit(proxy, AuditPlan(embedded_world.config)).run()
+    found = proxy_audit(proxy, AuditPlan(embedded_world.config, "", Sample(0.3, 1)), LONG_S).run()
+    whole = proxy_audit(proxy, AuditPlan(embedded_world.config), LONG_S).run()
     assert not found.differences and not whole.differences
     assert 0 < found.compared["tables"] < whole.compared["tables"]
 
@@ -165,6 +158,6 @@ def test_a_proxy_of_another_database(embedded_world: World, bed: Bed, new_proxy:
         client.get_metastore_db_uuid()
     proxy = new_proxy(other)
     with pytest.raises(AuditError, match="is of another database than store_url"):
-        proxy_audit(proxy, AuditPlan(embedded_world.config)).run()
+        proxy_audit(proxy, AuditPlan(embedded_world.config), SHORT_S).run()
     proxy.stop()
     bed.release(other)

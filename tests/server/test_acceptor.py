@@ -18,7 +18,6 @@ from structlog.testing import CapturingLogger
 from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, StatePage
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.processes import ports
-from hms_cache_proxy.server import worker_states
 from hms_cache_proxy.server.acceptor import LONGEST_S, Acceptor
 from hms_cache_proxy.server.worker_states import Member
 from tests.testbed.processes import SOON_S
@@ -39,11 +38,11 @@ class Telling(asyncio.Protocol):
 
 
 class Bench:
-    """Two workers' parts in one loop."""
+    """Two workers' parts in one loop. However busy the machine is, each shows signs of life."""
 
     def __init__(self, page: StatePage, listener: socket.socket) -> None:
         self.page, self.listener = page, listener
-        self.members = [Member(page, number, 2) for number in range(2)]
+        self.members = [Member(page, number, 2, monotonic_ns() // 2) for number in range(2)]
         self.tasks: set[asyncio.Task[None]] = set()
         for member in self.members:
             member.beat()
@@ -84,9 +83,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """However busy the machine is, each shows signs of life."""
-    monkeypatch.setattr(worker_states, "SILENT_NS", monotonic_ns() // 2)
+def bench(tmp_path: Path) -> Iterator[Bench]:
     with StatePage(tmp_path / "state", create=True) as page, ports.shared(Address("127.0.0.1", 0)) as listener:
         yield Bench(page, listener)
 
@@ -133,10 +130,8 @@ def test_nobody_waits_for_one_that_shows_no_life(bench: Bench) -> None:
     assert zero.excess(0) == 0, "nor for itself"
 
 
-def test_nobody_waits_for_one_that_does_not_accept_just_after_a_boot(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_states, "SILENT_NS", monotonic_ns() + 10**12)
+def test_nobody_waits_for_one_that_does_not_accept_just_after_a_boot(bench: Bench) -> None:
+    bench.members[0].silent_ns = monotonic_ns() + 10**12
     bench.page[FIRST_CONNECTIONS] = 10
     bench.page[FIRST_BEAT + 1] = 0
     assert bench.members[0].excess(0) == 0

@@ -14,7 +14,6 @@ import pytest
 from hms_cache_proxy.methods.decision import ClientCall
 from hms_cache_proxy.methods.dispatch import CacheDispatcher
 from hms_cache_proxy.security.mechanism import UNPROTECTED
-from hms_cache_proxy.server import turns
 from hms_cache_proxy.server.driver import LARGE_BYTES, Client
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.turns import Turns
@@ -27,13 +26,13 @@ from tests.testbed.processes import SOON_S
 from tests.testbed.raw import encode_call
 
 
-def ran(work: dict[str, list[tuple[str, int]]], looks: int) -> list[str]:
+def ran(work: dict[str, list[tuple[str, int]]], looks: int, budget_ns: int = 0) -> list[str]:
     """What runs in so many turns of the loop: for each address the name and the number of slices of its clients; a dot
     for each turn, in which the sockets are looked at."""
     order: list[str] = []
 
     async def run() -> None:
-        shared = Turns()
+        shared = Turns(budget_ns)
 
         def slice_of(address: str, name: str, left: int) -> None:
             order.append(name)
@@ -51,19 +50,16 @@ def ran(work: dict[str, list[tuple[str, int]]], looks: int) -> list[str]:
     return order
 
 
-def test_one_slice_between_two_looks_at_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BUDGET_NS", 0)
+def test_one_slice_between_two_looks_at_the_sockets() -> None:
     order = "".join(ran({"": [(name, 3) for name in "abcde"]}, 20))
     assert order.startswith("a.b.c.d.e.a.b.c.d.e.a.b.c.d.e.")
 
 
-def test_short_slices_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BUDGET_NS", 10**10)
-    assert "".join(ran({"": [("a", 2), ("b", 2)]}, 3)) == "ab.ab.."
+def test_short_slices_share_a_turn() -> None:
+    assert "".join(ran({"": [("a", 2), ("b", 2)]}, 3, 10**10)) == "ab.ab.."
 
 
-def test_addresses_take_turns_whatever_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BUDGET_NS", 0)
+def test_addresses_take_turns_whatever_their_connections() -> None:
     order = "".join(ran({"batch": [(name, 9) for name in "abc"], "one": [("z", 9)]}, 12)).replace(".", "")
     assert order.startswith("azbzczaz")
 
@@ -88,12 +84,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_short_request_does_not_wait_for_large_ones(
-    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[int]
+    scripted: ScriptedMetastore, tmp_path: Path, seen: list[int]
 ) -> None:
     """Of other clients. All of them have arrived when the worker looks at its sockets."""
-    monkeypatch.setattr(turns, "BUDGET_NS", 0)
 
     async def all_at_once(hub: Hub) -> None:
+        hub.turns.budget_ns = 0
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Client(hub), "127.0.0.1", 0)
         async with server:

@@ -147,9 +147,9 @@ def test_a_write_of_unknown_outcome_is_held_from_its_end_on(bench: Bench) -> Non
     """It was given up after the longest time of a request: then a hold of that time from its beginning is over."""
     cache, request_timeout_ns = bench.cache, 600 * 10**9
     barrier = HoldBarrier(cache, request_timeout_ns)
-    mark = barrier.begin((ALL,))
+    record_id = barrier.begin((ALL,))
     ended_ns = monotonic_ns()
-    barrier.end(mark, (ALL,), WriteEnding.UNKNOWN)
+    barrier.end(record_id, (ALL,), WriteEnding.UNKNOWN)
     with cache._env.begin() as txn, txn.cursor(cache._dbs[b"holds"]) as cursor:
         until_ns = max(int.from_bytes(value, "big") for _, value in cursor)
     assert until_ns >= ended_ns + request_timeout_ns

@@ -176,7 +176,7 @@ def show_locks(call: Call, args: Struct) -> Struct:
     return new("ShowLocksResponse", locks=listed)
 
 
-def expire(call: Call, _args: Struct | None = None) -> None:
+def expire(call: Call) -> None:
     """End transactions and locks whose owners are silent."""
     abort_expired(call)
     rows.remove_expired(call, now_ms() - TIMEOUT_MS)

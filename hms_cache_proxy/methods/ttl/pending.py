@@ -84,11 +84,11 @@ class HoldBarrier:
         now_ns = monotonic_ns()
         return self.cache.hold(targets, now_ns + self.request_timeout_ns, now_ns)
 
-    def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: WriteEnding) -> None:
+    def end(self, record_id: tuple[bytes, ...], targets: Sequence[Target], ending: WriteEnding) -> None:
         if ending is WriteEnding.UNKNOWN:
             self.begin(targets)
         else:
-            self.cache.end_hold(mark, targets)
+            self.cache.end_hold(record_id, targets)
 
 
 @dataclass(slots=True)

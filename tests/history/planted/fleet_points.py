@@ -8,6 +8,7 @@ no code for this.
 
     worker    leaves        a write may leave, and has not left
               asks          the peers' process is about to be asked or told something: what is held here is lost
+              page          the page is about to be asked what need not wait: held here, only the peers' process says it
               replied       the metastore's reply to a write is here, and nothing knows of it
     follower  step_begins   a step begins
               step_reads    a step has read what it will commit
@@ -75,8 +76,15 @@ def worker() -> None:
         if not closed("asks"):
             send(link, request, token)
 
+    check = PeersLink.check
+
+    def checked(link: Any) -> None:
+        if not closed("page"):
+            check(link)
+
     before(PeersLink, "_answer", answered)
     PeersLink._send = sent  # type: ignore[assignment, method-assign]
+    PeersLink.check = checked  # type: ignore[assignment, method-assign]
     before(FencedWrite, "reply_done", lambda *_: visit("replied"))
 
 

@@ -153,14 +153,14 @@ def fence_after() -> None:
     done = FencedWrite.reply_done
 
     def replied(self: FencedWrite, session: Any, reply: bytes | None, now_ns: int) -> None:
-        mark = None if self.guard is None else self.guard.mark
+        number = None if self.guard is None else self.guard.record_id
         done(self, session, reply, now_ns)
-        session.passing = PeerRequest(PeerAsk.WRITE, mark or 0, self.targets)
+        session.passing = PeerRequest(PeerAsk.WRITE, number or 0, self.targets)
 
     def unasked(self: FencedWrite) -> None:
         self.sending()
         assert self.guard is not None
-        self.asked = self.guard.mark or 0
+        self.asked = self.guard.record_id or 0
 
     swap(FencedWrite, "leaving", unasked)
     swap(FencedWrite, "reply_done", replied)
