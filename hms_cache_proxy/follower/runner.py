@@ -342,6 +342,7 @@ class Runner:
         followed = open_thrift_store(
             config.upstream,
             timeout_s=timeout_s,
+            connect_timeout_s=config.upstream_options.connect_timeout_s,
             answered=self._report.heartbeat,
             secured=towards_metastores(config),
         )
