@@ -248,6 +248,13 @@ def drop_unlogged(txn: Any, kept: int) -> None:
         txn.put(b"S", old[-1][1:])
 
 
+def drop_locks(txn: Any, kept: int) -> None:
+    """Forget locks that waited but for the last ones."""
+    asked = sorted((row[: NUMBER.size], key) for key, row in rows(txn, b"l"))
+    for _, key in asked[:-kept]:
+        txn.delete(key)
+
+
 def merge_finite(txn: Any, most: int) -> None:
     """One fence takes the place of all finite ones, and one ticket that of all tickets. With more targets than `most`,
     they are for everything. No step may be under way, as it has taken the old ones."""

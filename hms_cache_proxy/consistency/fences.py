@@ -69,6 +69,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     Fence,
     add_fence,
     counters,
+    drop_locks,
     drop_unlogged,
     fences_in,
     finite,
@@ -100,6 +101,9 @@ MOST_UNLOGGED: Final = 10_000
 """The most records: of finite fences and of tickets, which the follower ends; of notes and of writes without an event,
 which the peers' process deletes. Both may do nothing for days, as while the database is down, and every reader of the
 fences reads all of them. So beyond these numbers, one record takes the place of all, or of the oldest."""
+MOST_LOCKS: Final = 10_000
+"""The same of locks that had to wait. The end of a transaction releases its locks without naming them, so most are
+never forgotten otherwise for LOCK_KEEP_NS. One that is not known any more counts as a lock on everything."""
 
 
 class FenceStore(FenceFile):
@@ -285,11 +289,14 @@ class FenceStore(FenceFile):
     def _merge(self) -> None:
         with self._reading() as txn:
             finite = sum(row[0] == FINITE for _, row in rows(txn, b"f")) > MOST_FINITE
-            tickets, notes, unlogged = (
+            tickets, notes, unlogged, locks = (
                 sum(1 for _ in rows(txn, tag)) > most
-                for tag, most in ((b"t", MOST_FINITE), (b"n", MOST_NOTES), (b"s", MOST_UNLOGGED))
+                for tag, most in (
+                    *((b"t", MOST_FINITE), (b"n", MOST_NOTES), (b"s", MOST_UNLOGGED)),
+                    (b"l", MOST_LOCKS),
+                )
             )
-        if finite or tickets or notes or unlogged:
+        if finite or tickets or notes or unlogged or locks:
             with self._change(fences=finite or tickets) as txn:
                 if finite or tickets:
                     merge_finite(txn, MOST_FINITE)
@@ -297,6 +304,8 @@ class FenceStore(FenceFile):
                     merge_notes(txn)
                 if unlogged:
                     drop_unlogged(txn, MOST_UNLOGGED)
+                if locks:
+                    drop_locks(txn, MOST_LOCKS)
 
     def number_after(self, done_ticket: int) -> None:
         """See to it that tickets given from now on are larger: the cache may remember an older environment's."""

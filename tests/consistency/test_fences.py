@@ -325,6 +325,17 @@ def test_locks(store: FenceStore) -> None:
     assert store.lock_targets(6) is None
 
 
+def test_locks_that_nobody_releases_by_name(store: FenceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction's end releases its locks, and no call names them. The follower reads all that are known once a
+    second, and they are kept for a day."""
+    monkeypatch.setattr(fences, "MOST_LOCKS", 20)
+    for number in range(25):
+        store.remember_lock(1000 - number, [A])
+    store.expire(time.monotonic_ns())
+    known = [number for number in range(25) if store.lock_targets(1000 - number) is not None]
+    assert known == list(range(5, 25)), "the last ones"
+
+
 def test_tickets_are_above_those_that_the_cache_remembers(store: FenceStore, mirror: FenceMirror) -> None:
     remembered = follow(store) + 1000
     store.number_after(remembered)
