@@ -161,13 +161,19 @@ class Cycle:
             event_id = source.event_id
             if source.is_replica:
                 return LogPeek(event_id, None, replica=True)
-            self._page[Slot.UPSTREAM_EVENT] = event_id
+            self._saw(event_id)
         return LogPeek(event_id, self._unlogged(event_id, expected))
 
+    def _saw(self, event_id: int) -> None:
+        """The log's last id. If it has gone back, as after a failover, what writes expect of the old log is void."""
+        before, self._page[Slot.UPSTREAM_EVENT] = self._page[Slot.UPSTREAM_EVENT], event_id
+        if event_id < before:
+            self._page[Slot.EXPECTED_EVENT] = 0
+
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
-        """The canary: is the last write through this proxy missing in the log? None: there was no new write, or the ids
-        are not ordered and prove nothing."""
-        if expected == self._expected or not self._store.identity.ordered_log:
+        """The canary: is the last write through this proxy missing in the log? None: there was no new write in this
+        log, or the ids are not ordered and prove nothing."""
+        if expected == self._expected or not self._page[Slot.EXPECTED_EVENT] or not self._store.identity.ordered_log:
             return None
         self._expected = expected
         return event_id < expected
@@ -187,7 +193,7 @@ class Cycle:
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                     self._announced.stepped(self._announced_before(source), {}, begun.began_s)
-                self._page[Slot.UPSTREAM_EVENT] = source.event_id
+                self._saw(source.event_id)
                 read = self._read(source, begun, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), read.reading.read)
             decided = self._decide(begun, read, overtaken)
