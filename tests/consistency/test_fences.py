@@ -100,6 +100,25 @@ def test_fences_of_a_time_without_steps_become_one(
     assert store.standing() == {}
 
 
+def test_fences_of_thousands_of_partitions_become_one(
+    store: FenceStore, mirror: FenceMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few hundred writes with as many partitions as one may name would fill the file, and each reader reads them."""
+    monkeypatch.setattr(fences, "MOST_FINITE", 20)
+    monkeypatch.setattr(fences, "MOST_FINITE_BYTES", 500)
+    table, all_of_it = b"thive\0db\0t", b"phive\0db\0t"
+    for write in range(3):
+        store.finish(store.begin([table, *(b"%b\0p=%d" % (all_of_it, 10 * write + part) for part in range(10))], ME))
+    last, _ = store.pending_tickets()
+    store.expire(0)
+    assert list(store.standing().values()) == ["finite"]
+    merged, wanted = store.pending_tickets()
+    assert merged > last and wanted == {table, all_of_it}
+    assert mirror.active([table], last) and not mirror.active([b"thive\0db\0other"], last)
+    store.done(merged)
+    assert not mirror.active([table], merged) and store.standing() == {}
+
+
 def test_a_write_of_a_table_fences_what_is_in_all_tables_of_its_database(
     store: FenceStore, mirror: FenceMirror
 ) -> None:
