@@ -116,6 +116,21 @@ def test_nobody_leaves_for_another_while_they_are_used(stepping: Stepping) -> No
     assert loaded(stepping) == before
 
 
+def test_a_limit_that_was_lowered_to_less_than_half(catalog: Catalog, tmp_path: Path) -> None:
+    """The map was smaller than the file: what is to leave could not be written, at each start again."""
+    with Stepping(tmp_path / "data", catalog) as before:
+        before.settle()
+        used = before.writer.cache_bytes
+    most = used // 3
+    with Stepping(tmp_path / "data", catalog, max_bytes=most, map_size=2 * most) as after:
+        assert after.writer.rebuilt is None and after.writer.cache_bytes == used
+        after.settle()
+        assert after.writer.cache_bytes <= most
+        stays = loaded(after)
+        assert 0 < len(stays) < len(NAMES)
+        assert all(after.same(catalog, name) == PARTITIONS for name in stays)
+
+
 def test_after_a_clock_was_set_back(stepping: Stepping) -> None:
     """Marks of the time before it are an hour ahead. A table that is read now is loaded again in place of such ones."""
     limited(stepping, 0.75)
