@@ -12,6 +12,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.last_used import LastUsed
+from hms_cache_proxy.follower import eviction
 from hms_cache_proxy.follower.eviction import LOOK_S, Eviction, Used
 from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
 
@@ -173,3 +174,14 @@ def test_a_pause_ends_when_a_clock_is_set_back(stepping: Stepping, set_back_s: i
     with stepping.reader.snapshot() as snapshot:
         leaving = room.leaving(Inventory(snapshot), full, (), now_s + 1 - set_back_s)
     assert bool(leaving) == bool(set_back_s)
+
+
+def test_sizes_of_tables_that_are_gone_are_forgotten(stepping: Stepping, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each table that was ever evicted, and dropped since, would take memory."""
+    monkeypatch.setattr(eviction, "MOST_NEEDS", 0)
+    room, now_s = Eviction(900, (), LastUsed(stepping.uses)), time.time()
+    with stepping.reader.snapshot() as snapshot:
+        left = room.leaving(Inventory(snapshot), Used(1000, 0.0, garbage=False), (), now_s)
+        assert set(room._needs) == {one.key for one in left} != set()
+        room.coming(Inventory(snapshot), Used(10, 0.0, garbage=False), {}, now_s)
+    assert not room._needs
