@@ -105,7 +105,7 @@ class LogPeek:
 
 
 class Cycle:
-    """Runs steps. Keeps nothing between them that cannot be found again."""
+    """Runs steps. Keeps nothing between them that cannot be found again; a `sweep` outlives it."""
 
     def __init__(
         self,
@@ -115,6 +115,7 @@ class Cycle:
         fences: Tickets,
         page: StatePage,
         settings: StepSettings,
+        sweep: Sweep | None = None,
     ) -> None:
         self._store = store
         alive, of = self._show_life, store.identity
@@ -138,7 +139,7 @@ class Cycle:
         self._seen: LogEnd | None = None
         self._changed_in_a_row = 0
         self._swept_s = 0.0
-        self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
+        self._sweep = sweep or Sweep(settings.revalidate_interval_s, time.monotonic())
         self._announced = Announced()
 
     @property
@@ -171,8 +172,7 @@ class Cycle:
             self._page[Slot.EXPECTED_EVENT] = 0
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
-        """The canary: is the last write through this proxy missing in the log? None: there was no new write in this
-        log, or the ids are not ordered and prove nothing."""
+        """The canary: does the log lack the last write through this proxy? None: no new write, or ids without order."""
         if expected == self._expected or not self._page[Slot.EXPECTED_EVENT] or not self._store.identity.ordered_log:
             return None
         self._expected = expected
