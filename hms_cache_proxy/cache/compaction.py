@@ -8,7 +8,8 @@ writer. At the moment when the follower opens the cache, nothing is served yet, 
 
 The copy has its own directory, because two data files must not share a lock file. If the process dies between the two
 renames, there is no cache, and everything is loaded again. Other leftovers are deleted at the next start. Readers find
-the new file by the inode on the state page.
+the new file by the inode on the state page. A start that finds a copy which did not end makes none: on a slow disk it
+can take so long that the process is taken for one that hangs, and this would happen at each start.
 
 Must not know: rows. Owner: the follower, before its first commit.
 """
@@ -33,10 +34,11 @@ def compacted(environment: Environment, map_size: int) -> Environment:
     path = environment.path
     beside, long = (path.with_name(f"{path.name}.{what}") for what in ("compact", "long"))
     try:
+        given_up = beside.exists()
         for left_over in (beside, long):
             if left_over.exists():
                 shutil.rmtree(left_over)
-        if environment.users > 1 or not _wasteful(environment):
+        if given_up or environment.users > 1 or not _wasteful(environment):
             return environment
         beside.mkdir(mode=0o700)
         environment.env.copy(str(beside), compact=True)

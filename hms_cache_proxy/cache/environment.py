@@ -149,13 +149,23 @@ def _enter(path: Path, inode: int, *, writable: bool, map_size: int) -> Environm
         try:
             reserve_readers(path)
             check_length(env, path)
+            environment = Environment(env, path, inode, LockFile(path), writable)
             if writable:
                 lengthen(env, path)
-            _open[inode] = Environment(env, path, inode, LockFile(path), writable)
+                _leave_room(environment, map_size)
+            _open[inode] = environment
         except (CacheError, lmdb.Error, OSError):
             env.close()
             raise
-    return _open[inode]
+    return environment
+
+
+def _leave_room(environment: Environment, map_size: int) -> None:
+    """Makes the map larger than that if the file already has more than half of it, as after max_bytes was lowered: it
+    becomes smaller by commits, which need room themselves."""
+    used = used_bytes(environment)
+    if used > map_size // 2:
+        environment.env.set_mapsize(used + map_size)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from hms_cache_proxy.cache.environment import (
 )
 from hms_cache_proxy.cache.layout import version_key
 from hms_cache_proxy.cache.lock_file import MAX_READERS
-from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.targets import ALL, Target, whole
 from hms_cache_proxy.cache.targets import UNKNOWN as ANYTHING
 from hms_cache_proxy.errors import CacheError
 
@@ -248,9 +248,17 @@ def drop_unlogged(txn: Any, kept: int) -> None:
         txn.put(b"S", old[-1][1:])
 
 
+def drop_locks(txn: Any, kept: int) -> None:
+    """Forget locks that waited but for the last ones."""
+    asked = sorted((row[: NUMBER.size], key) for key, row in rows(txn, b"l"))
+    for _, key in asked[:-kept]:
+        txn.delete(key)
+
+
 def merge_finite(txn: Any, most: int) -> None:
     """One fence takes the place of all finite ones, and one ticket that of all tickets. With more targets than `most`,
-    they are for everything. No step may be under way, as it has taken the old ones."""
+    they are for all partitions of the tables of those that are named, or for everything. No step may be under way, as
+    it has taken the old ones."""
     asked, fenced = wanted(txn), set[Target]()
     for key, fence in fences_in(txn):
         if fence.state == FINITE:
@@ -258,6 +266,8 @@ def merge_finite(txn: Any, most: int) -> None:
             txn.delete(key)
     for key, _ in list(rows(txn, b"t")):
         forget_ticket(txn, key)
+    if len(asked) > most or len(fenced) > most:
+        asked, fenced = set(map(whole, asked)), set(map(whole, fenced))
     if len(asked) > most or len(fenced) > most:
         asked, fenced = {ALL}, {ALL}
     ticket = take_ticket(txn, sorted(asked))

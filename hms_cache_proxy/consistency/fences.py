@@ -69,6 +69,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     Fence,
     add_fence,
     counters,
+    drop_locks,
     drop_unlogged,
     fences_in,
     finite,
@@ -100,6 +101,11 @@ MOST_UNLOGGED: Final = 10_000
 """The most records: of finite fences and of tickets, which the follower ends; of notes and of writes without an event,
 which the peers' process deletes. Both may do nothing for days, as while the database is down, and every reader of the
 fences reads all of them. So beyond these numbers, one record takes the place of all, or of the oldest."""
+MOST_FINITE_BYTES: Final = 64 << 20
+"""The same of all finite fences, and of all tickets: one write may name thousands of partitions."""
+MOST_LOCKS: Final = 10_000
+"""The same of locks that had to wait. The end of a transaction releases its locks without naming them, so most are
+never forgotten otherwise for LOCK_KEEP_NS. One that is not known any more counts as a lock on everything."""
 
 
 class FenceStore(FenceFile):
@@ -284,19 +290,23 @@ class FenceStore(FenceFile):
 
     def _merge(self) -> None:
         with self._reading() as txn:
-            finite = sum(row[0] == FINITE for _, row in rows(txn, b"f")) > MOST_FINITE
-            tickets, notes, unlogged = (
+            finite = [len(row) for _, row in rows(txn, b"f") if row[0] == FINITE]
+            tickets = [len(row) for _, row in rows(txn, b"t")]
+            many = any(len(sizes) > MOST_FINITE or sum(sizes) > MOST_FINITE_BYTES for sizes in (finite, tickets))
+            notes, unlogged, locks = (
                 sum(1 for _ in rows(txn, tag)) > most
-                for tag, most in ((b"t", MOST_FINITE), (b"n", MOST_NOTES), (b"s", MOST_UNLOGGED))
+                for tag, most in ((b"n", MOST_NOTES), (b"s", MOST_UNLOGGED), (b"l", MOST_LOCKS))
             )
-        if finite or tickets or notes or unlogged:
-            with self._change(fences=finite or tickets) as txn:
-                if finite or tickets:
+        if many or notes or unlogged or locks:
+            with self._change(fences=many) as txn:
+                if many:
                     merge_finite(txn, MOST_FINITE)
                 if notes:
                     merge_notes(txn)
                 if unlogged:
                     drop_unlogged(txn, MOST_UNLOGGED)
+                if locks:
+                    drop_locks(txn, MOST_LOCKS)
 
     def number_after(self, done_ticket: int) -> None:
         """See to it that tickets given from now on are larger: the cache may remember an older environment's."""

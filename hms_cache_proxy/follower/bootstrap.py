@@ -115,7 +115,7 @@ class Bootstrap:
             if self._usable(source):
                 return None
             scope = self._scope.include, self._scope.exclude
-            place, manifest = choose(self._uri, self._store.identity, source, scope, _log_refused)
+            place, manifest = choose(self._uri, self._store.identity, source, scope, _log_refused, self._alive)
             start_event = source.event_id
         self._page[Slot.START_EVENT] = self._page[Slot.UPSTREAM_EVENT] = start_event
         filling = _Filling(self._writer, manifest, self._scope, self._alive)
@@ -136,17 +136,24 @@ Scope = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def choose(
-    uri: str, identity: StoreIdentity, source: Snapshot, scope: Scope, refused: Callable[[str, str], None]
+    uri: str,
+    identity: StoreIdentity,
+    source: Snapshot,
+    scope: Scope,
+    refused: Callable[[str, str], None],
+    waiting: Callable[[], None] | None = None,
 ) -> tuple[Place, Manifest]:
     """The newest snapshot at a URI that may be used for this store; `refused`: told the URI of each that may not, and
-    why. SnapshotError if there is none."""
+    why; `waiting` as in Place. SnapshotError if there is none."""
     why = "there is no snapshot"
-    for place in Place(uri).snapshots():
+    for place in Place(uri, waiting).snapshots():
         try:
             manifest = place.manifest()
             if manifest is None:
                 continue  # being made, or given up
             _check(place, manifest, identity, source, scope)
+        except BootstrapEnded:
+            raise
         except SnapshotError as error:
             why = str(error)
             refused(place.uri, why)

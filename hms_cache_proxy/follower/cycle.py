@@ -105,7 +105,7 @@ class LogPeek:
 
 
 class Cycle:
-    """Runs steps. Keeps nothing between them that cannot be found again."""
+    """Runs steps. Keeps nothing between them that cannot be found again; a `sweep` outlives it."""
 
     def __init__(
         self,
@@ -115,6 +115,7 @@ class Cycle:
         fences: Tickets,
         page: StatePage,
         settings: StepSettings,
+        sweep: Sweep | None = None,
     ) -> None:
         self._store = store
         alive, of = self._show_life, store.identity
@@ -138,7 +139,7 @@ class Cycle:
         self._seen: LogEnd | None = None
         self._changed_in_a_row = 0
         self._swept_s = 0.0
-        self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
+        self._sweep = sweep or Sweep(settings.revalidate_interval_s, time.monotonic())
         self._announced = Announced()
 
     @property
@@ -161,13 +162,18 @@ class Cycle:
             event_id = source.event_id
             if source.is_replica:
                 return LogPeek(event_id, None, replica=True)
-            self._page[Slot.UPSTREAM_EVENT] = event_id
+            self._saw(event_id)
         return LogPeek(event_id, self._unlogged(event_id, expected))
 
+    def _saw(self, event_id: int) -> None:
+        """The log's last id. If it has gone back, as after a failover, what writes expect of the old log is void."""
+        before, self._page[Slot.UPSTREAM_EVENT] = self._page[Slot.UPSTREAM_EVENT], event_id
+        if event_id < before:
+            self._page[Slot.EXPECTED_EVENT] = 0
+
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
-        """The canary: is the last write through this proxy missing in the log? None: there was no new write, or the ids
-        are not ordered and prove nothing."""
-        if expected == self._expected or not self._store.identity.ordered_log:
+        """The canary: does the log lack the last write through this proxy? None: no new write, or ids without order."""
+        if expected == self._expected or not self._page[Slot.EXPECTED_EVENT] or not self._store.identity.ordered_log:
             return None
         self._expected = expected
         return event_id < expected
@@ -187,7 +193,7 @@ class Cycle:
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                     self._announced.stepped(self._announced_before(source), {}, begun.began_s)
-                self._page[Slot.UPSTREAM_EVENT] = source.event_id
+                self._saw(source.event_id)
                 read = self._read(source, begun, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), read.reading.read)
             decided = self._decide(begun, read, overtaken)

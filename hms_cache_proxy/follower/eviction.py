@@ -36,6 +36,8 @@ it was not enough."""
 FIRST_PART: Final = 0.05
 LARGEST: Final = 0.5
 """For a table that needs more than this part of max_bytes, no others are evicted."""
+MOST_NEEDS: Final = 10_000
+"""Sizes that are remembered besides those of tables without room: of tables that are loaded again, or are gone."""
 
 
 class Leaving(NamedTuple):
@@ -96,6 +98,8 @@ class Eviction:
         if used.garbage or used.used >= self._most or self._looked.lasts(now_s):
             return [], []
         self._looked = Pause(now_s, LOOK_S + len(refused) / LOOKED_AT_IN_1_S)
+        if len(self._needs) > len(refused) + MOST_NEEDS:
+            self._needs = {key: need for key, need in self._needs.items() if key in refused}
         wanted = sorted(self._asked_for(refused, int(now_s)), reverse=True)[:COMING_AT_ONCE]
         ages = self._ages(cached, ()) if wanted else iter(())
         coming: list[TableKey] = []

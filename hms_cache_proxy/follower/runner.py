@@ -36,6 +36,7 @@ from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import Chunks, Pace, may_look_s
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.security.metastore_security import towards_metastores
@@ -148,6 +149,7 @@ class Runner:
         freshness_ms = config.max_staleness_ms or config.max_unconfirmed_ms
         follower = config.follower
         self._pace = Pace.of(follower.poll_interval_min_ms, follower.poll_interval_max_ms, freshness_ms=freshness_ms)
+        self._sweep = Sweep(follower.revalidate_interval_s, time.monotonic())
         self._store: RawStore | None = None
         self._identity: StoreIdentity | None = None
         self._writer: CacheWriter | None = None
@@ -342,6 +344,7 @@ class Runner:
         followed = open_thrift_store(
             config.upstream,
             timeout_s=timeout_s,
+            connect_timeout_s=config.upstream_options.connect_timeout_s,
             answered=self._report.heartbeat,
             secured=towards_metastores(config),
         )
@@ -372,7 +375,7 @@ class Runner:
         settings = StepSettings(config.selection, config.cache.max_bytes, chunk, interval_s, pin=config.cache.pin)
         if self._reader is None:
             self._reader = CacheReader(paths.cache(config), self._page, paths.uses(config))
-        return Cycle(store, writer, self._reader, self._fences, self._page, settings)
+        return Cycle(store, writer, self._reader, self._fences, self._page, settings, self._sweep)
 
     def _close(self, *, keep_cache: bool = False) -> None:
         store, self._store, self._cycle = self._store, None, None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -96,6 +97,11 @@ def refuse_long_paths(sockets: Iterable[Path]) -> None:
 
 
 def _unusable(path: Path, error: OSError) -> CacheError:
+    if error.errno == errno.EPERM:  # of chmod
+        return CacheError(
+            f"data directory {path}: it belongs to another account, so the one with user id {os.geteuid()} cannot keep"
+            " others out; set data_dir (--data-dir) to a directory that does not exist yet, such as one in it"
+        )
     return CacheError(
         f"data directory {path}: {error.strerror}; data_dir (--data-dir) must be a directory that the account with user"
         f" id {os.geteuid()} can create or write to"

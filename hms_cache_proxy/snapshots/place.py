@@ -11,7 +11,8 @@ Invariants:
   nothing is renamed there. Elsewhere the file is written under another name and then renamed. On a local disk it is
   also there after the machine loses its power: so a manifest there never names files that are not.
 
-All errors of a file system become SnapshotError. Owner: any process; needs pyarrow.
+All errors of a file system become SnapshotError. An object store that is silent is waited for, for minutes in all; who
+must show that it lives meanwhile, or may be told to end, gives `waiting`. Owner: any process; needs pyarrow.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final, TypeVar
 
 from hms_cache_proxy.errors import SnapshotError
@@ -45,20 +48,24 @@ PAUSES_S: Final = (0.5, 2.0)
 DELETIONS: Final = 60
 """Attempts to delete a directory of which another process deletes something at the same time."""
 
+SIGN_OF_LIFE_S: Final = 1.0
+
 T = TypeVar("T")
 
 
 class Place:
-    """A directory on some file system."""
+    """A directory on some file system. `waiting` is called after each operation, and every SIGN_OF_LIFE_S during one.
+    If it raises, the operation is left behind."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, waiting: Callable[[], None] | None = None) -> None:
         self.uri = as_uri(uri)
-        self._files, self._path = _file_system(self.uri)
+        self._waiting = waiting
+        self._files, self._path = self._waited_for(lambda: _file_system(self.uri))
 
     def below(self, name: str) -> Place:
         """A directory in this directory."""
         uri, mark, query = self.uri.partition("?")  # of an object store: its endpoint, for example
-        return Place(f"{uri.rstrip('/')}/{name}{mark}{query}")
+        return Place(f"{uri.rstrip('/')}/{name}{mark}{query}", self._waiting)
 
     def snapshots(self) -> list[Place]:
         """The snapshots here, newest first: this place itself, or the directories in it, with or without a manifest."""
@@ -172,12 +179,23 @@ class Place:
         operation here has the same result if it is done twice."""
         for pause_s in PAUSES_S if self._files.type_name in _OBJECT_STORES else ():
             try:
-                return operation()
+                return self._waited_for(operation)
             except FileNotFoundError:
                 raise
             except OSError:
                 time.sleep(pause_s)
-        return operation()
+        return self._waited_for(operation)
+
+    def _waited_for(self, operation: Callable[[], T]) -> T:
+        """The result of an operation. With `waiting`, another thread carries it out."""
+        if self._waiting is None:
+            return operation()
+        future: Future[T] = Future()
+        Thread(target=_carry_out, args=(operation, future), name="snapshot", daemon=True).start()
+        while not wait([future], SIGN_OF_LIFE_S).done:
+            self._waiting()
+        self._waiting()
+        return future.result()
 
     def _at(self, name: str) -> str:
         directory = self._path.rstrip("/")
@@ -194,6 +212,14 @@ class Place:
             yield
         except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
             raise SnapshotError(f"{words.format(self.uri)}: {error}") from error
+
+
+def _carry_out(operation: Callable[[], T], future: Future[T]) -> None:
+    """In a daemon thread: the process does not wait for it at its end, as it would for one of an executor."""
+    try:
+        future.set_result(operation())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -57,8 +57,9 @@ class Declared(UpstreamError):
 
 
 class ServiceConnection:
-    """One metastore. It is connected to at the first call. `secured`: with TLS, with a login. `limits`: of its replies.
-    A context manager."""
+    """One metastore. It is connected to at the first call. `connect_timeout_s`: how long one of its addresses may take
+    to accept the connection (None: `timeout_s`). `secured`: with TLS, with a login. `limits`: of its replies. A context
+    manager."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class ServiceConnection:
         port: int,
         *,
         timeout_s: float,
+        connect_timeout_s: float | None = None,
         secured: MetastoreSecurity = PLAIN,
         limits: MessageLimits = _LIMITS,
     ) -> None:
@@ -74,6 +76,7 @@ class ServiceConnection:
         self._secured = secured
         self.uri = Address(host, port).uri
         self._timeout_s = timeout_s
+        self._connect_timeout_s = timeout_s if connect_timeout_s is None else min(connect_timeout_s, timeout_s)
         self._socket: ThriftSocket | None = None
         self._seqid = 0
 
@@ -135,9 +138,10 @@ class ServiceConnection:
                 raise kind(f"{self.uri}: {method}: {reason}") from error
 
     def _connect(self) -> ThriftSocket:
-        connection, (host, _) = socket.create_connection(self._where, self._timeout_s), self._where
+        connection, (host, _) = socket.create_connection(self._where, self._connect_timeout_s), self._where
         tls = self._secured.tls
         try:
+            connection.settimeout(self._timeout_s)
             if tls is not None:
                 tls.renew()
                 connection = tls.context.wrap_socket(connection, server_hostname=tls.server_name(host))

@@ -60,6 +60,18 @@ def test_what_a_killed_copy_leaves_goes(shelf: Shelf) -> None:
     assert sorted(path.name for path in shelf.root.glob("cache*")) == ["cache"]
 
 
+def test_a_copy_that_was_killed_is_not_made_again_at_once(shelf: Shelf) -> None:
+    """The follower that makes it shows no sign of life meanwhile: on a slow disk it was killed each time."""
+    grown(shelf)
+    before = length(shelf)
+    (shelf.root / "cache.compact").mkdir()
+    shelf.reopen(clean=False)
+    assert length(shelf) == before
+    assert sorted(path.name for path in shelf.root.glob("cache*")) == ["cache"]
+    shelf.reopen()
+    assert length(shelf) < before / 4
+
+
 def test_a_file_that_cannot_be_copied_stays_long(shelf: Shelf) -> None:
     """Something is in the way of the copy, as a full disk is."""
     grown(shelf)

@@ -100,6 +100,25 @@ def test_fences_of_a_time_without_steps_become_one(
     assert store.standing() == {}
 
 
+def test_fences_of_thousands_of_partitions_become_one(
+    store: FenceStore, mirror: FenceMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few hundred writes with as many partitions as one may name would fill the file, and each reader reads them."""
+    monkeypatch.setattr(fences, "MOST_FINITE", 20)
+    monkeypatch.setattr(fences, "MOST_FINITE_BYTES", 500)
+    table, all_of_it = b"thive\0db\0t", b"phive\0db\0t"
+    for write in range(3):
+        store.finish(store.begin([table, *(b"%b\0p=%d" % (all_of_it, 10 * write + part) for part in range(10))], ME))
+    last, _ = store.pending_tickets()
+    store.expire(0)
+    assert list(store.standing().values()) == ["finite"]
+    merged, wanted = store.pending_tickets()
+    assert merged > last and wanted == {table, all_of_it}
+    assert mirror.active([table], last) and not mirror.active([b"thive\0db\0other"], last)
+    store.done(merged)
+    assert not mirror.active([table], merged) and store.standing() == {}
+
+
 def test_a_write_of_a_table_fences_what_is_in_all_tables_of_its_database(
     store: FenceStore, mirror: FenceMirror
 ) -> None:
@@ -323,6 +342,17 @@ def test_locks(store: FenceStore) -> None:
     assert store.lock_targets(6) == (A,)
     store.expire(now_ns + LOCK_KEEP_NS + 1)
     assert store.lock_targets(6) is None
+
+
+def test_locks_that_nobody_releases_by_name(store: FenceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction's end releases its locks, and no call names them. The follower reads all that are known once a
+    second, and they are kept for a day."""
+    monkeypatch.setattr(fences, "MOST_LOCKS", 20)
+    for number in range(25):
+        store.remember_lock(1000 - number, [A])
+    store.expire(time.monotonic_ns())
+    known = [number for number in range(25) if store.lock_targets(1000 - number) is not None]
+    assert known == list(range(5, 25)), "the last ones"
 
 
 def test_tickets_are_above_those_that_the_cache_remembers(store: FenceStore, mirror: FenceMirror) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.last_used import LastUsed
+from hms_cache_proxy.follower import eviction
 from hms_cache_proxy.follower.eviction import LOOK_S, Eviction, Used
 from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
 
@@ -116,6 +117,21 @@ def test_nobody_leaves_for_another_while_they_are_used(stepping: Stepping) -> No
     assert loaded(stepping) == before
 
 
+def test_a_limit_that_was_lowered_to_less_than_half(catalog: Catalog, tmp_path: Path) -> None:
+    """The map was smaller than the file: what is to leave could not be written, at each start again."""
+    with Stepping(tmp_path / "data", catalog) as before:
+        before.settle()
+        used = before.writer.cache_bytes
+    most = used // 3
+    with Stepping(tmp_path / "data", catalog, max_bytes=most, map_size=2 * most) as after:
+        assert after.writer.rebuilt is None and after.writer.cache_bytes == used
+        after.settle()
+        assert after.writer.cache_bytes <= most
+        stays = loaded(after)
+        assert 0 < len(stays) < len(NAMES)
+        assert all(after.same(catalog, name) == PARTITIONS for name in stays)
+
+
 def test_after_a_clock_was_set_back(stepping: Stepping) -> None:
     """Marks of the time before it are an hour ahead. A table that is read now is loaded again in place of such ones."""
     limited(stepping, 0.75)
@@ -158,3 +174,14 @@ def test_a_pause_ends_when_a_clock_is_set_back(stepping: Stepping, set_back_s: i
     with stepping.reader.snapshot() as snapshot:
         leaving = room.leaving(Inventory(snapshot), full, (), now_s + 1 - set_back_s)
     assert bool(leaving) == bool(set_back_s)
+
+
+def test_sizes_of_tables_that_are_gone_are_forgotten(stepping: Stepping, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each table that was ever evicted, and dropped since, would take memory."""
+    monkeypatch.setattr(eviction, "MOST_NEEDS", 0)
+    room, now_s = Eviction(900, (), LastUsed(stepping.uses)), time.time()
+    with stepping.reader.snapshot() as snapshot:
+        left = room.leaving(Inventory(snapshot), Used(1000, 0.0, garbage=False), (), now_s)
+        assert set(room._needs) == {one.key for one in left} != set()
+        room.coming(Inventory(snapshot), Used(10, 0.0, garbage=False), {}, now_s)
+    assert not room._needs

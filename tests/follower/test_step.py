@@ -9,6 +9,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.follower.affected import Affected
 from hms_cache_proxy.follower.step import (
+    LONGEST_NAME_BYTES,
     MAX_TABLES_PER_STEP,
     EventBatch,
     LogState,
@@ -120,6 +121,17 @@ def test_tickets() -> None:
     assert requested({targets.ALL}).everything
     assert requested({targets.UNKNOWN}).nothing
     assert requested({b"x"}).everything
+
+
+def test_a_name_that_is_too_long_for_any_object_is_not_looked_for() -> None:
+    """A few hundred of them made a statement that MariaDB refused, with each step again."""
+    long = b"'" * (LONGEST_NAME_BYTES + 1)
+    whole, one = b"p" + b"\0".join((*T[:2], long)), targets.called(*T, long)
+    for target in (targets.table(*T[:2], long), targets.table(T[0], long, T[2]), targets.database(T[0], long)):
+        assert requested({target}) == Affected(targets=frozenset({target}))
+    assert requested({whole}) == Affected(targets=frozenset({targets.table(*T[:2], long)}))
+    assert requested({one}) == Affected(targets=frozenset({targets.table(*T)}))
+    assert requested({targets.table(*T[:2], long[1:])}).tables
 
 
 def test_a_name_with_nul_is_no_reason_to_load_everything() -> None:

@@ -14,6 +14,10 @@ import pytest
 from hive_metastore.ttypes import NotificationEventRequest  # type: ignore[import-untyped]  # generated
 
 from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.config import load, paths
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.follower.runner import Runner, WakeListener
 from hms_cache_proxy.follower.sweep import TABLES_PER_STEP, Sweep
 from tests.follower.conftest import Follow
 from tests.follower.harness import CATALOG, Comparison
@@ -35,6 +39,23 @@ def test_passes_do_not_overlap() -> None:
     assert sweep.next() + sweep.next() + sweep.next() == tables
     assert not sweep.due(119) and sweep.due(120)
     assert not Sweep(0, now_s=0).due(10**9)
+
+
+def test_a_lost_connection_does_not_put_off_a_pass(tmp_path: Path) -> None:
+    """It began anew with each failure of the store, so with one in each interval no pass ever came."""
+    with Catalog(tmp_path) as catalog:
+        directory = tmp_path / "data"
+        directory.mkdir(mode=0o700)
+        given = {"data_dir": str(directory), "store_url": catalog.url, "upstream": "thrift://127.0.0.1:1"}
+        config = load(cli=given)
+        with StatePage(paths.state(config), create=True) as page, WakeListener(config) as wakes:
+            runner = Runner(config, page, wakes)
+            before = runner._opened()
+            before._sweep.begin([(b"hive", b"d", b"t")], time.monotonic())
+            runner._failed(StoreError("the connection was lost"))
+            after = runner._opened()
+            assert after is not before and after._sweep.under_way
+            runner._close()
 
 
 @pytest.mark.real

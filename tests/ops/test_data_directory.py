@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,21 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CacheError, match="data directory"):
         DataDir(tmp_path / "file" / "below")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+def test_a_directory_that_all_may_write_to_and_another_account_owns() -> None:
+    """As a volume of Kubernetes with `fsGroup`."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o777)
+        os.seteuid(65_534)
+        try:
+            with pytest.raises(CacheError, match="belongs to another account"):
+                DataDir(directory)
+            with DataDir(f"{directory}/data"):
+                pass
+        finally:
+            os.seteuid(0)
 
 
 @pytest.mark.parametrize(

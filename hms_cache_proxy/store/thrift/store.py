@@ -84,22 +84,28 @@ def open_thrift_store(
     addresses: Sequence[tuple[str, int]],
     *,
     timeout_s: float = 60,
+    connect_timeout_s: float | None = None,
     answered: Callable[[], None] = unwatched,
     secured: MetastoreSecurity = PLAIN,
 ) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 
-    `answered` is called after each answer. Raises StoreError; LogClosed if metastores answer but do not let their log
-    be read.
+    The times are those of a ServiceConnection. `answered` is called after each answer, and after each metastore that
+    gave none: the next one is tried. Raises StoreError; LogClosed if metastores answer but do not let their log be
+    read.
     """
     problems: list[StoreError] = []
     for host, port in addresses:
-        metastore = Metastore(ServiceConnection(host, port, timeout_s=timeout_s, secured=secured), answered)
+        connection = ServiceConnection(
+            host, port, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s, secured=secured
+        )
+        metastore = Metastore(connection, answered)
         try:
             return ThriftStore(metastore)
         except StoreError as error:
             metastore.close()
             problems.append(error)
+            answered()
     text = "; ".join(map(str, problems)) or "there is no metastore to read from: upstream is empty"
     raise LogClosed(text) if any(isinstance(problem, LogClosed) for problem in problems) else StoreError(text)
 
