@@ -256,6 +256,7 @@ def reply_head(head: Head, size: int | None) -> bytes:
 def refusal(error: HttpError, head: Head | None) -> bytes:
     """The whole answer to a request that is refused."""
     status, text = error.status, str(error).encode("utf-8", "replace") + b"\n"
+    bare = head is not None and head.method == b"HEAD" and not error.closes  # a body would be taken for an answer
     asks = b"WWW-Authenticate: Bearer\r\n" if status is HTTPStatus.UNAUTHORIZED else b""
     allow = b"Allow: POST\r\n" if status is HTTPStatus.METHOD_NOT_ALLOWED else b""
     connection = b"Connection: close\r\n" if error.closes or head is None else _connection(head)
@@ -266,7 +267,7 @@ def refusal(error: HttpError, head: Head | None) -> bytes:
         asks,
         allow,
         connection,
-        text,
+        b"" if bare else text,
     )
 
 

@@ -191,6 +191,14 @@ def test_replies() -> None:
     assert b"Connection: close\r\n" in refusal(HttpError(BAD, "no"), None)
 
 
+def test_an_answer_to_head_has_no_body() -> None:
+    """The client would read the body as the beginning of the next answer."""
+    (head, *_) = read(b"HEAD" + READ[4:])
+    assert isinstance(head, Head)
+    said = refusal(HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is supported", closes=False), head)
+    assert b"Content-Length: 23\r\n" in said and said.endswith(b"\r\n\r\n")
+
+
 LINES = [
     *(
         b"Content-Length: 4",
