@@ -206,7 +206,7 @@ class Client(asyncio.Protocol):
     def upstream_received(self, link: UpstreamLink, data: bytes) -> None:
         if link is self._upstream:
             try:
-                self._run(self._core.upstream_received(data, monotonic_ns()))
+                self._run(self._core.upstream_received(data, monotonic_ns(), closing=link.closing))
             except Exception:
                 self._bug()
 
