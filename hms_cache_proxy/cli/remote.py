@@ -50,7 +50,10 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str,
     """The object in the answer, with these keys. `wanted`: the address to use, and where to give it."""
     if not url.startswith(("http://", "https://")):
         raise ProxyError(f"{url!r} is not http://HOST:PORT; give {wanted}")
-    target = urllib.parse.urljoin(url, path)
+    try:
+        target = urllib.parse.urljoin(url, path)
+    except ValueError as error:  # brackets without an address
+        raise ProxyError(f"{url!r} is not http://HOST:PORT ({error}); give {wanted}") from error
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is meant for other addresses
     try:
         request = urllib.request.Request(target, method=method, headers=headers)

@@ -162,6 +162,10 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
         key = "store_url_file" if config.store_url_file else "store_url"
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}")
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
+    if not (token.isascii() and token.isprintable()):
+        key = "admin.token_file" if config.admin.token_file else "admin.token"
+        problem = "the token must be one line of ASCII characters: it is sent in a header of HTTP"
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}")
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
     if backing and (problem := metastore_url_problem(backing)):
         key = "metastore.url_file" if config.metastore.url_file else "metastore.url"

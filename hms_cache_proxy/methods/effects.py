@@ -28,10 +28,12 @@ from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.wire import spec
 
 from .decision import ClientCall, ClientSession, Forward, Pending
 from .expression_routes import ROUTES, ExpressionRoutes
 from .flights import Flight, Flights
+from .partial_decode import decode_beginning
 from .patience import Patience
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
@@ -39,6 +41,9 @@ SHARED_READ = 1  # LockType
 LEFT = (WriteEnding.FINISHED, WriteEnding.UNLOGGED)
 HELD_WRITE_BYTES = 1 << 20
 """Replies to writes, locks and session calls are held back up to this size, to see how the calls ended."""
+
+IDENTITY_BYTES = 256 << 10
+"""Of a user with all groups; as much as can be repeated on another connection to a metastore (upstream/replay.py)."""
 
 
 class Peers(Protocol):
@@ -355,6 +360,18 @@ class SessionCall(Pending):
             session.relay_for_good = True
 
 
+def named_user(call: ClientCall) -> bytes:
+    """The arguments of a set_ugi, which a connection keeps. If they are too long, or were not read, it keeps the name
+    alone: reads then go to the metastore, which knows the groups."""
+    identity = call.message[call.header.body :]
+    if call.complete and len(identity) <= IDENTITY_BYTES:
+        return identity
+    call.session.relay_for_good = True
+    cls = spec.args("set_ugi")
+    name = decode_beginning(cls, call.message, call.header.body).user_name or b""
+    return spec.encode(cls(user_name=name[:IDENTITY_BYTES], group_names=[]))
+
+
 def session_call(call: ClientCall) -> Forward:
     """How a session call is forwarded. set_ugi only names the user, so it can be answered before a metastore receives
     it: a client whose reads are hits can then connect during an outage."""
@@ -364,7 +381,7 @@ def session_call(call: ClientCall) -> Forward:
     if label == "setMetaConf":
         call.session.relay_for_good = True
     else:
-        identity = call.message[call.header.body :]
+        identity = named_user(call)
         with suppress(WireError):  # the metastore refuses what is not a set_ugi
             offline = agreement(label, call.header, call.message)
     pending = SessionCall(identity)

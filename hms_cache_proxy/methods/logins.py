@@ -26,6 +26,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
 
 from .decision import ClientCall, Decision, Dispatcher, Serve
+from .effects import named_user
 from .refusal import refusal
 from .token_calls import BLOCKED, BY_KERBEROS, CANCEL, LOGIN, TOKENS, TokenCalls
 
@@ -92,7 +93,7 @@ class LoginDispatcher:
         except WireError as error:
             return refuse(str(error))
         if session.login is None:
-            session.identity = message[header.body :]  # for the access log: the metastore is not told
+            session.identity = named_user(call)  # for the access log: the metastore is not told
         names = [*(args.group_names or []), args.user_name or b""]
         body = spec.encode(spec.result("set_ugi")(success=names))
         return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, "set_ugi", "relay", LOGIN)

@@ -134,8 +134,10 @@ class ReplayDispatcher(BaseDispatcher):
                 "error",
                 "unknown_method",
             )
-        if row.kind is MethodKind.SESSION:
+        if row.kind is MethodKind.SESSION and call.complete:
             return Serve(_agreement(name, header, message), name, "relay", "session")
+        if row.kind is MethodKind.SESSION:
+            return self._error(name, header, NOT_RECORDED, f"{name}: too long for a replay of {self._path}")
         if header.name not in ALLOWED:
             return self._refused(name, header, row.kind)
         place, exact = self._recorded.find(header.name, message[header.body :]) if call.complete else (None, False)

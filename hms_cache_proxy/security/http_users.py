@@ -9,6 +9,7 @@ token. Where they are not, it is believed only from `trusted_addresses`. Owner: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import ip_network
@@ -23,6 +24,8 @@ from hms_cache_proxy.wire.http import Head, HttpError
 ACTOR: Final = b"x-actor-username"
 METHODS: Final = (b"POST", b"GET")  # as in Hive; what counts is the body
 _ADDRESSES: Final = 1000  # that are remembered
+_AUTHORITY: Final = re.compile(rb"(?i:https?)://[^/?]*")
+"""The beginning of a target that is a whole URI, which a server has to understand (RFC 9112, section 3.2.2)."""
 _NO_ACTOR: Final = "Authentication error: User header x-actor-username missing in request"
 _NO_TOKEN: Final = "Authentication error: Couldn't find bearer token in the auth header in the request"
 _BAD_TOKEN: Final = "Authentication error: Failed to validate JWT from Bearer token in Authentication header"
@@ -58,7 +61,8 @@ class HttpUsers:
         """The user of a request from this address. HttpError if it is refused."""
         if head.method not in METHODS:
             raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is supported", closes=False)
-        path = head.path.partition(b"?")[0]
+        path = _AUTHORITY.sub(b"", head.path, count=1) if head.path[:1] != b"/" else head.path
+        path = path.partition(b"?")[0]
         if path != self._path and not path.startswith(self._below):
             raise HttpError(HTTPStatus.NOT_FOUND, f"requests go to {self._path.decode()}", closes=False)
         if self._tokens is None:

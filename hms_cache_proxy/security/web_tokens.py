@@ -68,14 +68,16 @@ class SigningKey(NamedTuple):
 
 
 def parse_keys(text: bytes, source: str) -> tuple[SigningKey, ...]:
-    """The keys of a set that sign. ConfigError unless there is at least one, and none is private or weak."""
+    """The keys of a set that sign, without those of kinds that are not supported (RFC 7517, section 5). ConfigError
+    unless there is at least one, and none is private or weak."""
     try:
-        given = json.loads(text)["keys"]
-        found = [_key(one) for one in given if one.get("use", "sig") == "sig" and one.get("kty") != "oct"]
+        given = [one for one in json.loads(text)["keys"] if one.get("use", "sig") == "sig" and one.get("kty") != "oct"]
+        found = [key for key in map(_key, given) if key is not None]
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
         raise ConfigError(f"http_transport.jwks: {source}: {error}") from error
     if not found:
         why = "there is no public key for signatures in it"
+        why += "".join(f", but one of an unsupported kind: {_kind(one)}" for one in given[:1])
         raise ConfigError(f"http_transport.jwks: {source}: {why}")
     return tuple(found)
 
@@ -90,7 +92,12 @@ def read_keys(file: str) -> tuple[SigningKey, ...]:
     return parse_keys(text, file)
 
 
-def _key(given: dict[str, Any]) -> SigningKey:
+def _kind(given: dict[str, Any]) -> str:
+    return " ".join(str(given[name]) for name in ("kty", "crv", "alg") if name in given)
+
+
+def _key(given: dict[str, Any]) -> SigningKey | None:
+    """None: its kind is not supported."""
     if "d" in given:
         raise ValueError("it holds a private key, which belongs to the issuer alone")
     kind = given.get("kty")
@@ -98,7 +105,7 @@ def _key(given: dict[str, Any]) -> SigningKey:
     if "alg" in given:
         algorithms = tuple(name for name in algorithms if name == given["alg"])
     if not algorithms:
-        raise ValueError(f"a key of an unsupported kind: {kind} {given.get('crv', '')} {given.get('alg', '')}".strip())
+        return None
     key = _READERS[str(kind)].from_jwk(given)
     if kind == "RSA" and key.key_size < RSA_BITS:
         raise ValueError(f"an RSA key of {key.key_size} bits; at least {RSA_BITS} are required")

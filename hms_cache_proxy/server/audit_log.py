@@ -27,7 +27,7 @@ from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.line_log import WAITING_ITEMS, LineLog, LogKind
 from hms_cache_proxy.server.log_file import LogFile
 
-WAITING_BYTES: Final = 64 << 20  # of requests
+WAITING_BYTES: Final = 64 << 20  # of requests, and of what is said about other events
 _KIND: Final = LogKind("audit log", per_look=4)
 
 Audited = AuditedCall | AuditedEvent
@@ -75,7 +75,8 @@ class AuditLog(LineLog[Audited]):
 
     def event(self, event: AuditKind, peer: str, transport: str, **details: str | int | None) -> None:
         """Something that is not a call."""
-        self._add(AuditedEvent(monotonic_ns(), event, {"client": peer, "transport": transport, **details}), 0)
+        size = sum(len(said) for said in details.values() if isinstance(said, str))  # some of it is from the client
+        self._add(AuditedEvent(monotonic_ns(), event, {"client": peer, "transport": transport, **details}), size)
 
     def _add(self, item: Audited, size: int) -> None:
         if len(self._waiting) >= self._most or self._bytes + size > WAITING_BYTES:

@@ -206,9 +206,9 @@ class ClientConnection:
         self._exchange.release()
         return self._settle(now_ns)
 
-    def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
-        """Bytes from the metastore."""
-        self._handle_ending(self._exchange.received(data, now_ns), now_ns)
+    def upstream_received(self, data: bytes, now_ns: int, *, closing: bool = False) -> list[Command]:
+        """Bytes from the metastore. `closing`: nothing more can be sent over the connection."""
+        self._handle_ending(self._exchange.received(data, now_ns, closing=closing), now_ns)
         return self._settle(now_ns)
 
     def upstream_lost(

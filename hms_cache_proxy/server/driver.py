@@ -206,7 +206,7 @@ class Client(asyncio.Protocol):
     def upstream_received(self, link: UpstreamLink, data: bytes) -> None:
         if link is self._upstream:
             try:
-                self._run(self._core.upstream_received(data, monotonic_ns()))
+                self._run(self._core.upstream_received(data, monotonic_ns(), closing=link.closing))
             except Exception:
                 self._bug()
 
@@ -457,7 +457,7 @@ class Client(asyncio.Protocol):
         self._audit(audited, status=command.status, why=command.why, detail=command.detail or None)
         event = "login refused" if unknown else "request refused"
         details = {"status": str(command.status), "why": command.why, "detail": command.detail, "peer": self._peer}
-        self._hub.say(event, command.why + command.detail + self.address, **details)
+        self._hub.say(event, f"{command.status} {self.address}", **details)  # a reason may have what the client chose
 
     def _close(self, command: Close) -> None:
         metrics, why = self._hub.metrics, command.why

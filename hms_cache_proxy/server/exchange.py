@@ -93,6 +93,7 @@ class Exchange:
         self.calls = calls
         self.state: UpstreamState = CLOSED
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
+        self._closing = False  # the metastore has said that it closes the connection: nothing more can be sent over it
         self.progress_ns = 0  # when bytes last moved on the upstream side
         self._reaching = Reaching(session, endpoints, calls, memory)
 
@@ -151,9 +152,10 @@ class Exchange:
         if isinstance(self.state, Idle) and self.calls.complete:
             self._close_link()
 
-    def received(self, data: bytes, now_ns: int) -> ReplyEnding | None:
-        """Bytes from the metastore."""
+    def received(self, data: bytes, now_ns: int, *, closing: bool = False) -> ReplyEnding | None:
+        """Bytes from the metastore. `closing`: nothing more can be sent over the connection."""
         self.progress_ns = now_ns
+        self._closing = closing
         state = self.state
         if not isinstance(state, Closed):
             state.endpoint.heard_ns = now_ns
@@ -357,13 +359,13 @@ class Exchange:
         step = call.forward.pending.answered(None if too_long else reply.held)
         if isinstance(step, bytes):
             self.state = Idle(state.endpoint)
-            if reply.extra or call.discarded or too_long:
+            if reply.extra or call.discarded or too_long or self._closing:
                 self._close_link()
             if not call.discarded:
                 self._outbox.whole(step)
             return self._over(call, call.forward.outcome, call.forward.reason)
         call.question = step
-        if too_long or reply.extra:  # the rest of it is still to come
+        if too_long or reply.extra or self._closing:  # the rest is still to come, or nothing can be sent any more
             self._close_link()
             return self._open(call)
         return self._ask(call, state.endpoint)
@@ -402,7 +404,7 @@ class Exchange:
         self.state = Idle(state.endpoint)
         if reply.extra:
             self._trouble("protocol", "bytes after the end of a reply")
-        if reply.extra or call.discarded or (request.spool is not None and request.spool.left):
+        if reply.extra or self._closing or call.discarded or (request.spool is not None and request.spool.left):
             self._close_link()
         if not call.discarded:
             if held is not None:

@@ -3,9 +3,9 @@
 Job: detect the transport, cut the stream into messages of any size, keep bytes that arrive early. Must not know: the
 loop, what a request means.
 Invariants: a request is returned when it is complete, because the names in it must be fenced before it leaves. Up to
-WINDOW_BYTES it is returned as bytes. Beyond that, or if the worker's memory is used up, it is a Spool (a file) and its
-first HEAD_BYTES. A frame holds exactly one message; any other frame is refused, because a second call in it would go
-unnoticed. Owner: one ClientConnection.
+WINDOW_BYTES it is returned as bytes. Beyond that, or beyond HEAD_BYTES if the worker's memory is used up, it is a Spool
+(a file) and its first HEAD_BYTES. A frame holds exactly one message; any other frame is refused, because a second call
+in it would go unnoticed. Owner: one ClientConnection.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Partial:
         header = self.scanner.header
         assert header is not None
         charge = Charge(self._memory, for_write=True)  # it may be a write
-        large = self.spool.size > WINDOW_BYTES or not charge.grow(self.spool.size)
+        size = self.spool.size
+        large = size > WINDOW_BYTES or not (charge.grow(size) or size <= HEAD_BYTES)  # so much is read in any case
         message = self.spool.read(HEAD_BYTES if large else WINDOW_BYTES)
         self.spool.rewind()
         if large:

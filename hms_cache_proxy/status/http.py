@@ -116,7 +116,7 @@ class HttpServer:
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         token = self._config.admin.token
-        given = request.headers.get("Authorization", "").encode()
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")  # as it was decoded
         if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
             return web.json_response({"error": "a bearer token is required"}, status=401)
         if not token and "Origin" in request.headers:  # a web page in the operator's browser, not the operator

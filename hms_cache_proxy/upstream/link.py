@@ -66,6 +66,11 @@ class UpstreamLink(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._owner.upstream_writable(self)
 
+    @property
+    def closing(self) -> bool:
+        """Nothing can be sent any more: over HTTP, the metastore may say so together with a reply."""
+        return self._transport.is_closing()
+
     def write(self, data: bytes) -> None:
         """Sends."""
         if not self._transport.is_closing():
@@ -87,7 +92,7 @@ class UpstreamLink(asyncio.Protocol):
         The connection is readable only if it has ended, because no answer is outstanding. (With TLS, a message of the
         protocol itself counts as an end; the connection is then replaced for nothing, which is rare and harmless.)
         """
-        return self._transport.is_closing() or bool(self._poll.poll(0))
+        return self.closing or bool(self._poll.poll(0))
 
     def close(self) -> None:
         """Closes after everything was sent; if the metastore does not read, after CLOSE_GRACE_S at the latest."""

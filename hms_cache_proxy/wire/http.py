@@ -5,9 +5,9 @@ is llhttp, used through httptools. It is strict, and takes 4 % of the time that 
 know: sockets, Thrift, users.
 Invariants: what two readers could understand differently is refused. llhttp refuses a second Content-Length, one beside
 Transfer-Encoding, folded lines, bare line feeds, and blanks before a colon; this module refuses other codings than
-`chunked`, and a repeated header if it decides something. No more of a head is kept than HEAD_BYTES and one read from
-the socket. Nothing after an error is read: `next` raises the error when everything before it has been taken. Owner: one
-connection.
+`chunked`, and a repeated header if it decides something. No more of a head, or of what is between or behind the pieces
+of a body, is kept than HEAD_BYTES and one read from the socket. Nothing after an error is read: `next` raises the error
+when everything before it has been taken. Owner: one connection.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class HttpReader:
         self._parser: HttpRequestParser | None = HttpRequestParser(self)  # None: nothing more is read
         self._events: deque[Head | bytes | BodyEnd | HttpError] = deque()
         self._in_head = self._in_message = False
-        self._fed_bytes = 0  # of the present head, without the read in which it began
+        self._fed_bytes = 0  # since a head began, or a piece of a body ended; without the read in which it did
         self._known: KnownHead | None = None
         self.known_head: Head | None = None
         self.waiting_bytes = 0
@@ -126,16 +126,15 @@ class HttpReader:
         """Bytes from the client."""
         if self._parser is None:
             return
-        began_before, clean = self._in_head, self.empty
+        clean = self.empty
+        self._fed_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             found = error.__context__
             self._break(found if isinstance(found, HttpError) else HttpError(HTTPStatus.BAD_REQUEST, str(error)))
-        if self._in_head and began_before:
-            self._fed_bytes += len(data)
-            if self._fed_bytes > HEAD_BYTES:
-                self._break(_too_large())
+        if self._in_message and self._fed_bytes > HEAD_BYTES:  # the parser keeps a header's value until it ends
+            self._break(_too_large())
         if clean:
             self._remember(data)
 
@@ -219,12 +218,14 @@ class HttpReader:
         if parser.should_upgrade():  # the parser would take the body for another protocol
             raise HttpError(HTTPStatus.BAD_REQUEST, "Upgrade is not supported")
         self._in_head = False
+        self._fed_bytes = 0
         kept_bytes = self._size + _KEPT_BYTES
         self.waiting_bytes += kept_bytes
         self._events.append(Head(parser.get_method(), self._url, headers, parser.should_keep_alive(), old, kept_bytes))
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body, without the lines between chunks."""
+        self._fed_bytes = 0
         self.waiting_bytes += len(piece)
         last = self._events[-1] if self._events else None
         if isinstance(last, bytes) and len(last) + len(piece) <= JOINED_BYTES:
@@ -256,6 +257,7 @@ def reply_head(head: Head, size: int | None) -> bytes:
 def refusal(error: HttpError, head: Head | None) -> bytes:
     """The whole answer to a request that is refused."""
     status, text = error.status, str(error).encode("utf-8", "replace") + b"\n"
+    bare = head is not None and head.method == b"HEAD" and not error.closes  # a body would be taken for an answer
     asks = b"WWW-Authenticate: Bearer\r\n" if status is HTTPStatus.UNAUTHORIZED else b""
     allow = b"Allow: POST\r\n" if status is HTTPStatus.METHOD_NOT_ALLOWED else b""
     connection = b"Connection: close\r\n" if error.closes or head is None else _connection(head)
@@ -266,7 +268,7 @@ def refusal(error: HttpError, head: Head | None) -> bytes:
         asks,
         allow,
         connection,
-        text,
+        b"" if bare else text,
     )
 
 

@@ -10,6 +10,7 @@ from thrift.Thrift import TApplicationException
 
 from hms_cache_proxy.config.tokens import TokensSection
 from hms_cache_proxy.methods.decision import ClientCall, ClientSession, Decision, Forward, Serve
+from hms_cache_proxy.methods.effects import SessionCall
 from hms_cache_proxy.methods.logins import TOKEN_STORE, LoginDispatcher
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.token_calls import TOKENS
@@ -18,6 +19,7 @@ from hms_cache_proxy.security.mechanism import Admitted
 from hms_cache_proxy.security.principals import ShortNames
 from hms_cache_proxy.security.token_issuer import Caller, NotAllowed, TokenIssuer
 from hms_cache_proxy.security.token_keys import followed_keys
+from hms_cache_proxy.upstream.replay import user_named
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.testbed.raw import decode_reply, encode_call
 
@@ -46,6 +48,27 @@ def refusal(decision: Decision) -> str:
     assert isinstance(decision.chunks, bytes)
     result = decode_reply(decision.chunks)[2]
     return str(result.message if isinstance(result, TApplicationException) else (result.o1 or result.o2).message)
+
+
+@pytest.mark.parametrize("upstream", [False, True])
+@pytest.mark.parametrize("groups, complete", [(5, True), (300, True), (300, False)])
+def test_what_a_connection_keeps_of_a_user_is_bounded(groups: int, complete: bool, upstream: bool) -> None:
+    """Each of thousands of idle connections would keep as much as the longest request has."""
+    message = encode_call("set_ugi", "alice", ["g" * 1000] * groups)
+    header, session = parse_header(message), ClientSession()
+    assert isinstance(header, Header)
+    call = ClientCall.of(session, header, message, 0, complete=complete)
+    decision = LoginDispatcher(RelayDispatcher("no_store"), upstream=upstream, block=ALL).decide(call)
+    identity = session.identity
+    if isinstance(decision, Forward):
+        assert isinstance(decision.pending, SessionCall)
+        identity = decision.pending.identity
+    elif not complete:
+        assert "too long" in str(decision.chunks) and identity is None  # type: ignore[union-attr]
+        return
+    assert user_named(identity) == "alice" and identity is not None
+    assert session.relay_for_good is (groups == 300)
+    assert identity == message[header.body :] if groups == 5 else len(identity) < 100
 
 
 @pytest.mark.parametrize("method", sorted(name.decode() for name in TOKEN_STORE))

@@ -116,6 +116,12 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
         ),
         (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
         (
+            ["status", "--url", "http://[::1:9084"],
+            {},
+            1,
+            "'http://[::1:9084' is not http://HOST:PORT (Invalid IPv6 URL)",
+        ),
+        (
             ["status", "--url", "http://127.0.0.1:90x4"],
             {},
             1,

@@ -40,6 +40,8 @@ WRONG = [
     ("consistency = 'bounded'\nmax_staleness_ms = 20000", {}, {}, "max_staleness_ms", "larger than max_unconfirmed_ms"),
     ("[follower]\npoll_interval_min_ms = 2000", {}, {}, "follower.poll_interval_min_ms", "must not be larger"),
     ("[admin]\nlisten = '0.0.0.0:9085'", {}, {}, "admin.token", "is not a loopback address"),
+    ("[admin]\ntoken = 'secret t\u00fc'", {}, {}, "admin.token", "must be one line of ASCII characters"),
+    ("", {"HMS_CACHE_PROXY_ADMIN_TOKEN": "secret\nx"}, {}, "admin.token", "must be one line of ASCII characters"),
     ("peers = ['a:1', 'dns+:2']", {}, {}, "peers", "'dns+:2' is neither HOST:PORT nor dns+NAME:PORT"),
     ("peers = ['a:99999']", {}, {}, "peers", "is neither HOST:PORT"),
     ("peers = ['a']\npeer_secret = 's'\npeer_listen = ':0'", {}, {}, "peer_listen", "needs a port"),

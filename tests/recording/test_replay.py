@@ -126,7 +126,8 @@ def test_what_is_not_held(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_is_answered(tmp_path: Path, name: str) -> None:
-    """With no arguments at all, whole and too large to look at: an error in words, but for calls about the session."""
+    """With no arguments at all, whole and too large to look at: an error in words, but for calls about the session that
+    were read. (To a call that was not, the server takes nothing else for an answer: ClientConnection._carry_out.)"""
     replay = recorded(tmp_path / "r", (TABLE, b"x"))
     message = message_header(name.encode(), MessageType.CALL, 3) + b"\0"
     for complete in (True, False):
@@ -137,7 +138,7 @@ def test_every_method_is_answered(tmp_path: Path, name: str) -> None:
         assert isinstance(served, Serve) and isinstance(served.chunks, bytes)
         method, seqid, result = decode_reply(served.chunks) if name not in _UNKNOWN_HERE else (name, 3, None)
         assert (method, seqid) == (name, 3)
-        if METHODS[name].kind is MethodKind.SESSION:
+        if METHODS[name].kind is MethodKind.SESSION and complete:
             assert served.outcome == "relay"
             continue
         text = text_of(served.chunks)

@@ -210,6 +210,9 @@ def test_the_memory_of_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest
     for _ in range(5):
         bench.observed(message, "hit")
     assert [line["event"] for line in bench.lines()] == ["lines_missing", "call", "call"]
+    for _ in range(5):
+        bench.log.event("login_refused", "10.0.0.9:1", "http", status=401, why="not believed", detail="x" * 400)
+    assert [line["event"] for line in bench.lines()[3:]] == ["lines_missing", "login_refused", "login_refused"]
 
 
 def test_a_transport_is_named_as_in_the_settings() -> None:

@@ -17,9 +17,10 @@ from hms_cache_proxy.methods.decision import Serve
 from hms_cache_proxy.server import outbox
 from hms_cache_proxy.server.commands import Again, Close, ReadingUpstream, Send, SendUpstream, Why
 from hms_cache_proxy.server.connection import PATIENCE_NS
-from hms_cache_proxy.server.inbox import WINDOW_BYTES
+from hms_cache_proxy.server.inbox import WINDOW_BYTES, Inbox
 from hms_cache_proxy.server.slow_clients import SlowClients
 from hms_cache_proxy.server.spool import Spool, SpoolRoom
+from hms_cache_proxy.wire.message import MessageLimits
 from tests.server.playbook import READ, RELAY, SECOND, Playbook, exception_in, framed, kinds, reply_to, sent
 from tests.server.scripted import STOP, string_field
 from tests.testbed.raw import encode_call
@@ -63,6 +64,20 @@ def test_a_spool_is_in_a_file_where_memory_is_used_up(tmp_path: Path) -> None:
     write.write(b"d" * 6000)
     for each in (*spools, write):
         each.close()
+    assert used(room) == (0, 0)
+
+
+def test_a_small_request_is_read_whole_without_memory(tmp_path: Path) -> None:
+    """In two packets; else a set_ugi of few bytes would count as too long after a login."""
+    room = room_of(tmp_path, memory=0)
+    inbox = Inbox(MessageLimits(), room)
+    for size in (1, 50_000):
+        message = encode_call("get_database", "d" * size)
+        inbox.add(message[:9])
+        assert inbox.next() is None
+        inbox.add(message[9:])
+        request = inbox.next()
+        assert request is not None and request.spool is None and request.message == message
     assert used(room) == (0, 0)
 
 

@@ -58,6 +58,16 @@ def test_a_write_whose_connection_dies() -> None:
     assert OpenUpstream in kinds(book.received(READ))
 
 
+def test_a_reply_with_which_the_connection_closes() -> None:
+    """The next request is sent over another one: it would be lost, and a write is not sent twice."""
+    book = Playbook()
+    book.relaying(READ + READ)
+    commands = book.core.upstream_received(REPLY, book.now, closing=True)
+    assert kinds(commands) == [CloseUpstream, Send, Observe, OpenUpstream]
+    assert book.opened() == [SendUpstream(READ)]
+    assert sent(book.upstream(REPLY)) == REPLY and book.core.upstream_idle
+
+
 def test_a_read_is_sent_again_once() -> None:
     book = Playbook()
     book.dispatcher.decision = replace(RELAY, retry=True)

@@ -178,6 +178,17 @@ def test_a_value_that_never_ends_is_not_kept() -> None:
     assert events(reader)[-1][0] is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE  # type: ignore[index]
 
 
+@pytest.mark.parametrize("begin", [b"0\r\nX: ", b"0\r\n", b"3;x="], ids=["trailer", "its name", "chunk extension"])
+def test_what_is_no_body_does_not_go_on_for_ever(begin: bytes) -> None:
+    """The parser would keep all of a header behind the body, which counts nowhere."""
+    reader = HttpReader()
+    reader.feed(POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nA\r\n" + begin)
+    for _ in range(HEAD_BYTES // 1000 + 1):
+        assert reader.in_head is False
+        reader.feed(b"x" * 1000)
+    assert events(reader)[-1] == (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head of more than {HEAD_BYTES} bytes")
+
+
 def test_replies() -> None:
     (head, *_) = read(READ)
     assert isinstance(head, Head)
@@ -189,6 +200,14 @@ def test_replies() -> None:
     assert said.startswith(b"HTTP/1.1 401 Unauthorized\r\n") and said.endswith(b"\r\n\r\nwho?\n")
     assert b"WWW-Authenticate: Bearer\r\n" in said and b"Connection" not in said
     assert b"Connection: close\r\n" in refusal(HttpError(BAD, "no"), None)
+
+
+def test_an_answer_to_head_has_no_body() -> None:
+    """The client would read the body as the beginning of the next answer."""
+    (head, *_) = read(b"HEAD" + READ[4:])
+    assert isinstance(head, Head)
+    said = refusal(HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is supported", closes=False), head)
+    assert b"Content-Length: 23\r\n" in said and said.endswith(b"\r\n\r\n")
 
 
 LINES = [
