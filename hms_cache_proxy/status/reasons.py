@@ -158,7 +158,8 @@ MISSES: Final[tuple[ReasonText, ...]] = (
     ReasonText(
         Reason.VARIANT,
         "fields that are unknown with store = thrift",
-        'with `store = "thrift"`, the cache does not have the fields that only calls for a single partition return',
+        'with `store = "thrift"`, the cache does not have the fields that only calls for a single partition return'
+        "; or Hive 4.0.0 and 4.0.1 show partitions by some of their values differently",
         "set `store_url`",
     ),
     ReasonText(
