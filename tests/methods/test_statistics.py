@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,8 +131,9 @@ def test_partitions_of_any_table_may_have_write_ids(local: Local, made: Analyzed
     local.followed.loaded()
     place = {"dbName": made.database, "tblName": b"part", "colNames": COLUMNS, "partNames": list(NAMES)}
     older = {"validWriteIdList": made.database + b".part:3:9223372036854775807::"}
-    for lists, count in (({}, 1), (older, 0)):
-        found = until(lambda lists=lists: of_partitions(local, made, **lists), lambda asked: asked.by in CACHED)
+    cases: tuple[tuple[dict[str, Any], int], ...] = (({}, 1), (older, 0))
+    for lists, count in cases:
+        found = until(partial(of_partitions, local, made, **lists), lambda asked: asked.by in CACHED)
         request = struct("PartitionsStatsRequest", **place, **lists)
         own = local.oracle.read("get_partitions_statistics_req", request=request)
         assert shown(found) == comparable(own.method, own.value)
