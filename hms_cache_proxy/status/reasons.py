@@ -158,14 +158,16 @@ MISSES: Final[tuple[ReasonText, ...]] = (
     ReasonText(
         Reason.VARIANT,
         "fields that are unknown with store = thrift",
-        'with `store = "thrift"`, the cache does not have the fields that only calls for a single partition return',
+        'with `store = "thrift"`, the cache does not have the fields that only calls for a single partition return'
+        "; or Hive 4.0.0 and 4.0.1 show partitions by some of their values differently",
         "set `store_url`",
     ),
     ReasonText(
         Reason.SETTINGS,
         "a setting of the metastore",
-        "a setting of the metastore is not Hive's default: `metastore.limit.partition.request` or "
-        "`metastore.try.direct.sql` (lists of partitions); `metastore.direct.sql.batch.size` (partitions by "
+        "a setting of the metastore is not Hive's default: `metastore.limit.partition.request`, "
+        "`metastore.partition.order.expr`, `metastore.try.direct.sql` or `metastore.try.direct.sql.ddl` (lists of "
+        "partitions); `metastore.direct.sql.batch.size` (partitions by "
         "their names); `metastore.metadata.transformer.class` (answers to clients that send their "
         "capabilities); `metastore.stats.fetch.bitvector`, `.kll`, `hive.txn.stats.enabled` or "
         "`metastore.try.direct.sql` (column statistics); or a setting on which their aggregates depend "

@@ -198,9 +198,9 @@ class PartitionRecord(NamedTuple):
     `tail`: fields 10 and up, without the struct's stop. Fields 2, 3 and 9 (database, table, catalog) are the table's.
     An empty `sd_head` means field 6 is unset.
 
-    `sd_tail` is the form in lists of partitions (get_partitions, _by_names, _ps, _ps_with_auth). If the calls for one
-    partition (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter return another form, it is in
-    `sd_tail_single` and `sd_tail_filter`; None: the same.
+    `sd_tail` is the form in lists of partitions (get_partitions, _by_names). If the calls for one partition
+    (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter return another form, it is in
+    `sd_tail_single` and `sd_tail_filter`; None: the same. store/README.md says which form _ps has.
 
     `statistics`: of its columns; None if they are not known although the table's are.
     """

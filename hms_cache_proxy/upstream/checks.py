@@ -25,6 +25,8 @@ TRANSACTIONAL_LISTENERS = "hive.metastore.transactional.event.listeners"
 LISTENERS = "hive.metastore.event.listeners"
 PARTITION_LIMIT = "hive.metastore.limit.partition.request"
 DIRECT_SQL = "hive.metastore.try.direct.sql"
+DIRECT_SQL_IN_TRANSACTIONS = "hive.metastore.try.direct.sql.ddl"
+PARTITION_ORDER = "hive.metastore.partition.order.expr"  # Hive 4
 TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old name
 BIT_VECTORS = "hive.stats.fetch.bitvector"
 HISTOGRAMS = "hive.stats.fetch.kll"
@@ -51,6 +53,8 @@ _DEFAULTS = {
     LOG_RETENTION: ("1d", "86400s"),
     PARTITION_LIMIT: ("-1",),
     DIRECT_SQL: ("true",),
+    DIRECT_SQL_IN_TRANSACTIONS: ("true",),
+    PARTITION_ORDER: ('"PART_NAME" asc',),
     BIT_VECTORS: ("false",),
     HISTOGRAMS: ("false",),
     TRANSACTIONAL_STATISTICS: ("true",),
@@ -99,8 +103,10 @@ class UpstreamFacts:
 
     @property
     def lists_differ(self) -> bool:
-        """Lists of partitions are limited in size, or read by the ORM, which returns more fields of their serdes."""
-        return any(self.settings[name] not in _DEFAULTS[name] for name in (PARTITION_LIMIT, DIRECT_SQL))
+        """Lists of partitions are limited in size, are cut off in another order than that of names, or are read by the
+        ORM, which returns more fields of their serdes."""
+        names = (PARTITION_LIMIT, PARTITION_ORDER, DIRECT_SQL, DIRECT_SQL_IN_TRANSACTIONS)
+        return any(self.settings[name] not in _DEFAULTS[name] for name in names)
 
     @property
     def names_differ(self) -> bool:

@@ -223,6 +223,8 @@ def test_old_methods_are_equal_to_hive_40(
     [
         ("metastore.limit.partition.request", "3", Reads.make_get_partitions_ps),  # refuses long lists
         ("metastore.direct.sql.batch.size", "2", Reads.make_get_partitions_by_names),  # 4.2 lists once for each batch
+        ("metastore.partition.order.expr", '"PART_NAME" desc', Reads.make_get_partitions_ps),  # a limit cuts off others
+        ("metastore.try.direct.sql.ddl", "false", Reads.make_get_partitions_by_names),  # the ORM reads most lists
     ],
 )
 def test_a_metastore_that_answers_otherwise(

@@ -34,6 +34,8 @@ DEFAULTS: dict[str, str | None] = {
     checks.LOG_RETENTION: "1d",
     checks.PARTITION_LIMIT: "-1",
     checks.DIRECT_SQL: "true",
+    checks.DIRECT_SQL_IN_TRANSACTIONS: "true",
+    checks.PARTITION_ORDER: '"PART_NAME" asc',
     checks.BIT_VECTORS: "false",
     checks.HISTOGRAMS: "false",
     checks.TRANSACTIONAL_STATISTICS: "true",
@@ -250,7 +252,16 @@ def test_what_cannot_be_kept_for_the_next_start_counts_now(page: StatePage, tmp_
     assert not later.must_reset
 
 
-@pytest.mark.parametrize("settings", [{"PARTITION_LIMIT": "100"}, {"PARTITION_LIMIT": None}, {"DIRECT_SQL": "false"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"PARTITION_LIMIT": "100"},
+        {"PARTITION_LIMIT": None},
+        {"PARTITION_ORDER": '"PARTITIONS"."CREATE_TIME" desc'},
+        {"DIRECT_SQL": "false"},
+        {"DIRECT_SQL_IN_TRANSACTIONS": "false"},
+    ],
+)
 def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
     assert not facts().lists_differ
     assert facts(**settings).lists_differ

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -116,6 +117,27 @@ def test_transactional_tables_need_a_proof(local: Local, made: Analyzed) -> None
     place = {"dbName": made.database, "tblName": b"acid", "colNames": COLUMNS, **ask}
     own = made.hms.ask("get_table_statistics_req", request=struct("TableStatsRequest", **place))
     assert comparable(own.method, own.value) == shown(proved)
+
+
+def test_partitions_of_any_table_may_have_write_ids(local: Local, made: Analyzed) -> None:
+    """Hive decides by them whether statistics are valid for a reader with a list, whether the table is transactional or
+    not. alter_partitions_req sets them."""
+    partition = made.hms.read("get_partition_by_name", db_name=made.database, tbl_name=b"part", part_name=NAMES[0])
+    altered = partition.value.success
+    altered.parameters = {**altered.parameters, b"COLUMN_STATS_ACCURATE": b'{"BASIC_STATS":"true"}'}
+    place = {"dbName": made.database, "tableName": b"part", "partitions": [altered], "writeId": 5}
+    made.hms.do("alter_partitions_req", req=struct("AlterPartitionsRequest", **place))
+    made.update(b"part", every_type(1), partition=NAMES[0])
+    local.followed.loaded()
+    place = {"dbName": made.database, "tblName": b"part", "colNames": COLUMNS, "partNames": list(NAMES)}
+    older = {"validWriteIdList": made.database + b".part:3:9223372036854775807::"}
+    cases: tuple[tuple[dict[str, Any], int], ...] = (({}, 1), (older, 0))
+    for lists, count in cases:
+        found = until(partial(of_partitions, local, made, **lists), lambda asked: asked.by in CACHED)
+        request = struct("PartitionsStatsRequest", **place, **lists)
+        own = local.oracle.read("get_partitions_statistics_req", request=request)
+        assert shown(found) == comparable(own.method, own.value)
+        assert len(found.reply.value.success.partStats) == count
 
 
 def test_many_partitions_take_many_slices(local: Local, made: Analyzed) -> None:

@@ -274,12 +274,15 @@ def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
 
 
 def _like(call: Call, row: table_rows.StoredTable, values: Sequence[str] | None, limit: int | None) -> list[rows.Part]:
-    """The partitions with these first values."""
+    """The partitions with these first values; if there is a value, with descriptors as by a filter."""
     if call.partition_limit >= 0 and not values:
         raise meta("Invalid partition key & values; keys [], values []")  # Hive's text for their count
     chosen = names_like(call, row, values or (), None)
     check_limit(call, row, len(chosen), limit)
-    return rows.find(call, row, names=chosen[: limit_of(limit)])
+    parts = rows.find(call, row, names=chosen[: limit_of(limit)])
+    if any(values or ()):
+        _trim(row, _bare(parts))
+    return parts
 
 
 def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
@@ -379,11 +382,16 @@ def selected(call: Call, row: table_rows.StoredTable, text: str | None, limit: i
     chosen = chosen_names(call, row, text)
     check_limit(call, row, len(chosen), limit)
     partitions = _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))
+    _trim(row, partitions)
+    return partitions
+
+
+def _trim(row: table_rows.StoredTable, partitions: list[Struct]) -> None:
+    """Leave out of a full-ACID table's descriptors what only lists have."""
     if table_rows.is_full_acid(row.table.parameters):
         for partition in partitions:
             if partition.sd is not None:
                 table_rows.trim(partition.sd)
-    return partitions
 
 
 def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.StoredTable:

@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.filters.tree import Node, comparisons
+from hms_cache_proxy.filters.tree import Node, comparisons, keys_of
 from hms_cache_proxy.upstream.answer_differences import AnswerDifferences
 from hms_cache_proxy.wire.spec import Struct
 
@@ -188,6 +188,7 @@ def _no_table(context: Context, database: DatabaseName, table: bytes | None) -> 
 def chosen(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
     """The names that a filter selects."""
     context.ordered()
+    _timestamps(context, entry, node)
     compared = [each.value.encoded for each in comparisons(node)]
     context.comparable(*compared)
     if len(compared) > MANY:
@@ -212,6 +213,17 @@ def chosen(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limi
         return (yield from _walked(entry, walk, match, limit, search))
     except (Unsure, TooFar):
         raise Decline(Reason.FILTER) from None
+
+
+def _timestamps(context: Context, entry: TableEntry, node: Node) -> None:
+    """Declines a filter with a timestamp, unless the metastore's database is known to be PostgreSQL. On MySQL and Derby
+    a metastore pushes no such filter down, and what it then does selects other partitions."""
+    identity = context.snapshot.identity
+    if identity.exact and identity.exact_text:
+        return
+    named = keys_of(node)
+    if any(kind.lower() == b"timestamp" and key.lower() in named for key, kind in entry.partition_keys):
+        raise Decline(Reason.FILTER)
 
 
 def _walked(entry: TableEntry, walk: NameWalk, match: Match, limit: int | None, search: Search) -> Names:

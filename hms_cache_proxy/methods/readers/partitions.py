@@ -337,16 +337,35 @@ def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = 
         if not any(values):
             raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
         return _too_many(context, entry, values)
-    single = context.before_4 and any(values)
+    if not any(values):
+        variant = Variant.LIST
+    else:
+        variant = Variant.SINGLE if context.before_4 else Variant.FILTER
+    either = context.line == "4.0" and any(values)  # 4.0.0 answers as earlier releases do, 4.0.1 as later ones
+    one_by_one = either or variant is Variant.SINGLE
     with closing(context.snapshot.walk(entry)) as walk:  # keeps the snapshot's state until all is read
-        found = yield from _matching(context, walk, entry, values, None if single else max_parts)
-        if single:  # the list is not always in order, and shows the partition as the calls for one partition do
+        found = yield from _matching(context, walk, entry, values, None if one_by_one else max_parts)
+        if one_by_one:  # not always in order, and in the form of the calls for one partition
             context.unordered(len(found))
             found = found[: _limit(max_parts)]
             if found and not context.snapshot.identity.single_partitions:
                 raise Decline(Reason.VARIANT)
-        frame = partial(_around, wrapped=wrapped)
-        return (yield from framed(context, entry, found, frame, Variant.SINGLE if single else Variant.LIST))
+        if either:
+            yield from _alike(context, entry, walk, found)
+        return (yield from framed(context, entry, found, partial(_around, wrapped=wrapped), variant))
+
+
+def _alike(context: Context, entry: TableEntry, walk: NameWalk, names: list[bytes]) -> Generator[None, None, None]:
+    """Declines if one of these partitions has another form in calls for one partition than in calls by filter."""
+    for some in _batches(names, JOINED_AT_ONCE):
+        walk.check()
+        forms: tuple[list[bytes], list[bytes]] = [], []
+        for pieces, variant in zip(forms, (Variant.FILTER, Variant.SINGLE), strict=True):
+            context.snapshot.join_partitions(entry, some, pieces, variant)
+        if forms[0] != forms[1]:
+            raise Decline(Reason.VARIANT)
+        if len(names) > len(some):
+            yield
 
 
 def _around(entry: TableEntry, count: int, *, wrapped: bool) -> tuple[bytes, bytes]:

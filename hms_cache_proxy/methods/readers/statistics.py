@@ -115,7 +115,7 @@ def _of_many(context: Context, request: Struct | None) -> Generator[None, None, 
     engine = engine_of(request)
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
     count, parts = 0, list[bytes]()
-    reader = ListReader(request.validWriteIdList if entry.transactional else None)
+    reader = ListReader(request.validWriteIdList)  # of all tables: their partitions may have write ids
 
     def read(snapshot: CacheSnapshot, some: Sequence[bytes]) -> None:
         nonlocal count
