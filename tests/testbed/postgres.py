@@ -29,7 +29,7 @@ import psycopg2
 from tests.testbed import ledger, locales
 from tests.testbed.artifacts import BedError, schema_script, upgrade_script
 from tests.testbed.packages import provided
-from tests.testbed.processes import SOON_S, Process, free_port, wait_until
+from tests.testbed.processes import SOON_S, Process, free_port, signalled, wait_until
 
 SUPERUSER = "postgres"
 OWNER = "hive"
@@ -251,6 +251,7 @@ class LocalPostgres(Postgres):
     def kill(self) -> None:
         """kill -9: the next start recovers from the log; no commit is lost, the machine keeps its power."""
         self.process.kill()
+        signalled(self.pids(), signal.SIGCONT)  # a backend that is stopped ends when it goes on
         postmaster_file = self._data / "postmaster.pid"
         wait_until(lambda: not self.pids(), START_TIMEOUT_S)  # else its shared memory is in use
         postmaster_file.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,18 @@ class ProcessId:
             self.send(signal.SIGKILL)
             if not self.wait_gone(timeout_s):
                 raise BedError(f"process {self.pid} survives SIGKILL")
+
+
+def signalled(pids: Iterable[int], number: signal.Signals) -> list[int]:
+    """Those of these processes that got the signal; others have ended."""
+    found = []
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+        found.append(pid)
+    return found
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = SOON_S) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from tests.testbed.postgres import Collation, LocalPostgres, Postgres, Schema
+from tests.testbed.processes import signalled
 
 pytestmark = pytest.mark.real
 ORDER_QUERY = "SELECT v FROM (VALUES ('b'), ('A'), ('a'), ('_x')) AS t (v) ORDER BY v"
@@ -52,3 +54,12 @@ def test_data_survives_stop_and_kill(new_postgres: Callable[[], LocalPostgres]) 
         assert not server.is_ready()
         server.start()
         assert database.rows(f'SELECT count(*) FROM "kept_{number}"') == [(0,)]
+
+
+def test_backends_that_are_stopped_do_not_outlive_a_kill(new_postgres: Callable[[], LocalPostgres]) -> None:
+    server = new_postgres()
+    with server.create_metastore_database("stopped").connect():
+        assert signalled(server.pids(), signal.SIGSTOP)
+        server.kill()
+    assert not server.pids()
+    server.start()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.testbed.artifacts import BedError
 from tests.testbed.guard import start_ticks
-from tests.testbed.processes import SOON_S, Process, ProcessId, free_port, wait_until
+from tests.testbed.processes import SOON_S, Process, ProcessId, free_port, signalled, wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -62,8 +62,8 @@ def test_children_end_with_their_owner(tmp_path: Path, end: signal.Signals | Non
 
 
 def test_stop_asks_then_kills(tmp_path: Path) -> None:
-    for command, signalled in ((SLEEPER, signal.SIGTERM), (STUBBORN, signal.SIGKILL)):
-        log = tmp_path / f"{signalled.name}.log"
+    for command, expected in ((SLEEPER, signal.SIGTERM), (STUBBORN, signal.SIGKILL)):
+        log = tmp_path / f"{expected.name}.log"
         process = Process("sleeper", command, log)
         process.start()
         process.wait_ready(lambda log=log: log.read_bytes() == b"up\n", SOON_S)  # type: ignore[misc]
@@ -119,3 +119,11 @@ def test_free_ports_lie_below_the_outgoing_range() -> None:
     found = {free_port() for _ in range(200)}
     assert all(1024 < port < lowest_outgoing for port in found)
     assert len(found) == 200, "none is given twice: a server listens some time after it was given its port"
+
+
+def test_what_has_ended_meanwhile_gets_no_signal() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+            ended.wait()
+        assert signalled([ended.pid, running.pid], signal.SIGSTOP) == [running.pid]
+        signalled([running.pid], signal.SIGCONT)

@@ -11,12 +11,12 @@ has its data directory on a small file system of its own, in a mount namespace t
 from __future__ import annotations
 
 import http.client
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from tests.proxy import Proxy
@@ -24,6 +24,7 @@ from tests.testbed.bed import Bed
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres
+from tests.testbed.processes import signalled
 from tests.testbed.small_disk import SmallDisk, can_mount
 
 UNCONFIRMED_S = 2.0
@@ -203,7 +204,5 @@ def _side(
 
 def _end(proxy: Proxy) -> None:
     """Whatever state it was left in."""
-    for pids in proxy.children().values():
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+    signalled(chain.from_iterable(proxy.children().values()), signal.SIGCONT)
     proxy.kill()

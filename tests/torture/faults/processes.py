@@ -7,21 +7,14 @@ import random
 import signal
 import time
 
-from tests.testbed.processes import wait_until
+from tests.testbed.processes import signalled, wait_until
 from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import WORKERS, Side, World
 
 
 def send(side: Side, role: str, number: signal.Signals) -> list[int]:
     """To all processes of this role that are there; their ids."""
-    found = []
-    for pid in side.proxy.children()[role]:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
-        found.append(pid)
-    return found
+    return signalled(side.proxy.children()[role], number)
 
 
 def another(world: World, side: Side, role: str, old: list[int], *, others: int = 0) -> None:
@@ -64,11 +57,7 @@ def restart_proxy(world: World, chance: random.Random) -> None:
 def stopped(side: Side, role: str, seconds: float) -> None:
     pids = send(side, role, signal.SIGSTOP)
     time.sleep(seconds)
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            continue
+    signalled(pids, signal.SIGCONT)
 
 
 @kind()
@@ -148,9 +137,6 @@ def restart_database(world: World, chance: random.Random) -> None:
 @kind(6)
 def stop_database(world: World, chance: random.Random) -> None:
     """All of its processes."""
-    pids = world.server.pids()
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+    signalled(world.server.pids(), signal.SIGSTOP)
     time.sleep(chance.uniform(1, 5))
-    for pid in world.server.pids():
-        os.kill(pid, signal.SIGCONT)
+    signalled(world.server.pids(), signal.SIGCONT)
