@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from hms_cache_proxy.cache import targets
@@ -84,15 +84,15 @@ class Tickets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never;
-    `object_bytes`: of table objects in one step; `pin`: patterns of tables that are never evicted."""
+    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `object_bytes`: of table objects in one step;
+    `pin`: patterns of tables that are never evicted; `sweep`: the follower's, which outlives its cycles."""
 
     selection: Selection
     max_bytes: int
     chunk: int
-    revalidate_interval_s: float = 0.0
     object_bytes: int = OBJECT_BYTES
     pin: tuple[str, ...] = ()
+    sweep: Sweep = field(default_factory=lambda: Sweep(0, 0.0))  # never
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class LogPeek:
 
 
 class Cycle:
-    """Runs steps. Keeps nothing between them that cannot be found again; a `sweep` outlives it."""
+    """Runs steps. Keeps nothing between them that cannot be found again."""
 
     def __init__(
         self,
@@ -115,7 +115,6 @@ class Cycle:
         fences: Tickets,
         page: StatePage,
         settings: StepSettings,
-        sweep: Sweep | None = None,
     ) -> None:
         self._store = store
         alive, of = self._show_life, store.identity
@@ -139,7 +138,7 @@ class Cycle:
         self._seen: LogEnd | None = None
         self._changed_in_a_row = 0
         self._swept_s = 0.0
-        self._sweep = sweep or Sweep(settings.revalidate_interval_s, time.monotonic())
+        self._sweep = settings.sweep
         self._announced = Announced()
 
     @property

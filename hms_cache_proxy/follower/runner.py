@@ -371,11 +371,11 @@ class Runner:
         chunk = config.follower.prewarm_chunk
         if config.source == "thrift":
             chunk = min(chunk, THRIFT_CHUNK)
-        interval_s = config.follower.revalidate_interval_s
-        settings = StepSettings(config.selection, config.cache.max_bytes, chunk, interval_s, pin=config.cache.pin)
+        cache = config.cache
+        settings = StepSettings(config.selection, cache.max_bytes, chunk, pin=cache.pin, sweep=self._sweep)
         if self._reader is None:
             self._reader = CacheReader(paths.cache(config), self._page, paths.uses(config))
-        return Cycle(store, writer, self._reader, self._fences, self._page, settings, self._sweep)
+        return Cycle(store, writer, self._reader, self._fences, self._page, settings)
 
     def _close(self, *, keep_cache: bool = False) -> None:
         store, self._store, self._cycle = self._store, None, None
