@@ -114,9 +114,11 @@ def curves(tables: Sequence[Mapping[str, Any]], path: Path, commit: str) -> None
                 if of == unit:
                     axes.plot(sizes, values, marker="o", label=measure)
             axes.set(xscale="log", yscale="log", xlabel=table["head"][1].partition(" ")[2])
+            low, high = axes.get_ylim()
+            axes.set_ylim(low / 4, high * 30)  # a small difference looks small, and the legend has room
             axes.set_title(title, fontsize=10)
             axes.grid(alpha=0.3)
-            axes.legend(fontsize=7)
+            axes.legend(fontsize=7, loc="upper left")
     figure.suptitle(f"One run of `python -m benchmarks.curves` at commit {commit}", fontsize=11)
     figure.tight_layout()
     figure.savefig(path, dpi=100)

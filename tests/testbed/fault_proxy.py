@@ -146,6 +146,7 @@ class FaultProxy(Closing):
             client.close()
             return
         client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does this for its own sockets only
         reader, writer = await asyncio.open_connection(sock=client, limit=CHUNK_BYTES)
         link = _Link(self, reader, writer)
         self._links.add(link)

@@ -86,6 +86,15 @@ def test_passes_bytes_and_the_end_of_the_stream(proxy: FaultProxy) -> None:
     assert proxy.bytes_passed == {Direction.UP: len(data), Direction.DOWN: len(data)}
 
 
+def test_small_pieces_do_not_wait_for_the_receiver(proxy: FaultProxy) -> None:
+    """Without TCP_NODELAY, the end of a reply in several pieces waits up to 40 ms for the receiver to confirm."""
+    with connect(proxy) as connection:
+        exchange(connection, b"open")
+        (link,) = proxy._links
+        both = [writer.get_extra_info("socket") for writer in link._writers]
+        assert [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in both] == [1, 1]
+
+
 def test_cut_resets_open_connections_only(proxy: FaultProxy) -> None:
     with connect(proxy) as first, connect(proxy) as second:
         assert exchange(first, b"1") == b"1" and exchange(second, b"2") == b"2"
