@@ -9,7 +9,6 @@ need not depend on the size is the same in each column. Must not know: how a ste
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import subprocess
@@ -17,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import partial
 from itertools import count
@@ -29,7 +27,7 @@ from benchmarks import kept
 from benchmarks.backlog import peak_bytes
 from benchmarks.changes import Changes
 from benchmarks.plot import curves as plotted
-from benchmarks.prewarm import fill
+from benchmarks.prewarm import collect_like_a_follower, fill
 from hms_cache_proxy.cache import changes as commits
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot
 from hms_cache_proxy.config import load
@@ -45,6 +43,7 @@ from tests.testbed.postgres import MetastoreDatabase, Schema
 from tests.testbed.raw import encode_call
 from tests.write_ids.transactions import struct
 
+DOCS: Final = Path(__file__).parents[1] / "docs"
 DATABASE: Final = "big"
 CHANGES: Final = ("ALTER_TABLE", "ADD_PARTITION", "CREATE_TABLE")
 CALLS, STEPS, COMMITS = 200, 20, 20
@@ -141,8 +140,7 @@ def cpu_ms(work: Callable[[], object], times: int, before: Callable[[], object] 
 
 def child(reader_url: str, writer_url: str, tables: int, partitions: int) -> None:
     """Fills a cache, and does everything with it; prints what it took."""
-    gc.freeze()  # as the follower's process does
-    gc.set_threshold(50_000, 20, 20)
+    collect_like_a_follower()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
         found: dict[str, float] = {}
         with following(Path(directory), reader_url) as stepping:
@@ -166,11 +164,9 @@ def child(reader_url: str, writer_url: str, tables: int, partitions: int) -> Non
     print(json.dumps(found))
 
 
-@contextmanager
-def following(directory: Path, url: str) -> Iterator[Stepping]:
+def following(directory: Path, url: str) -> Stepping:
     """The follower of a data directory, new or as it was left."""
-    with Stepping(directory, open_sql_store(url), max_bytes=MOST_BYTES) as stepping:
-        yield stepping
+    return Stepping(directory, open_sql_store(url), max_bytes=MOST_BYTES)
 
 
 def steps(stepping: Stepping, url: str, tables: int) -> dict[str, float]:
@@ -255,7 +251,7 @@ def main() -> None:
     finally:
         bed.close()
     if options.keep:
-        plotted(tables, Path("docs/curves.png"), of.commit)
+        plotted(tables, DOCS / "curves.png", of.commit)
         kept.keep("single/curves", *tables, command=f"python -m benchmarks.curves {' '.join(sys.argv[1:])}", of=of)
 
 

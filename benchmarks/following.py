@@ -8,7 +8,6 @@ The follower's steps run in a process of their own, at the pace of the real one.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import statistics
 import subprocess
@@ -22,7 +21,7 @@ from typing import Any
 from benchmarks import kept
 from benchmarks.changes import Changes
 from benchmarks.measure import cpu_seconds
-from benchmarks.prewarm import fill, void
+from benchmarks.prewarm import collect_like_a_follower, fill, void
 from hms_cache_proxy.follower.pace import Pace
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower.stepping import Stepping
@@ -63,8 +62,7 @@ def follower(url: str, seconds: float) -> None:
     answers = count()
     store = open_sql_store(url, answered=lambda: void(next(answers)))
     server = int(store.database.rows("SELECT pg_backend_pid()")[0][0])
-    gc.freeze()  # as the follower's process does
-    gc.set_threshold(50_000, 20, 20)
+    collect_like_a_follower()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, Stepping(Path(directory), store) as stepping:
         stepping.settle()
         first = stepping.writer.meta.cursor

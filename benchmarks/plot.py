@@ -37,23 +37,32 @@ PANELS = {
 """Unit of a measure, and the title of its panel."""
 
 
-def plot(run: Run, path: Path, when: str) -> None:
+def _pyplot() -> Any:
+    """It takes a second to import, and is an extra."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, ((calls, cpu), (fresh, memory)) = pyplot.subplots(2, 2, figsize=(15, 10))
+    return pyplot
+
+
+def _save(figure: Any, title: str, path: Path) -> None:
+    figure.suptitle(title, fontsize=11)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    _pyplot().close(figure)
+
+
+def plot(run: Run, path: Path, when: str) -> None:
+    figure, ((calls, cpu), (fresh, memory)) = _pyplot().subplots(2, 2, figsize=(15, 10))
     _bars(calls, run, "calls a second", lambda result: result.rps)
     _bars(cpu, run, "server CPU per call, us (proxy miss: the proxy's own)", lambda result: result.cpu_us)
     calls.set_ylim(top=10 * calls.get_ylim()[1])  # room for the legend
     calls.legend(ncols=5, fontsize=8, loc="upper center")
     _freshness(fresh, run)
     _prewarm(memory, run)
-    figure.suptitle(f"One run of `python -m benchmarks` at commit {when}; warm servers", fontsize=11)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)
+    _save(figure, f"One run of `python -m benchmarks` at commit {when}; warm servers", path)
 
 
 def _bars(axes: Any, run: Run, title: str, value: Any) -> None:
@@ -100,12 +109,7 @@ def _prewarm(axes: Any, run: Run) -> None:
 
 def curves(tables: Sequence[Mapping[str, Any]], path: Path, commit: str) -> None:
     """`tables` as benchmarks/curves.py makes them: a row of panels for each, a line for each measure."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(len(tables), len(PANELS), figsize=(17, 5 * len(tables)), squeeze=False)
+    figure, panels = _pyplot().subplots(len(tables), len(PANELS), figsize=(17, 5 * len(tables)), squeeze=False)
     for row, table in zip(panels, tables, strict=True):
         sizes = [int(title.partition(" ")[0].replace(",", "")) for title in table["head"][1:-1]]
         for axes, (unit, title) in zip(row, PANELS.items(), strict=True):
@@ -119,7 +123,4 @@ def curves(tables: Sequence[Mapping[str, Any]], path: Path, commit: str) -> None
             axes.set_title(title, fontsize=10)
             axes.grid(alpha=0.3)
             axes.legend(fontsize=7, loc="upper left")
-    figure.suptitle(f"One run of `python -m benchmarks.curves` at commit {commit}", fontsize=11)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)
+    _save(figure, f"One run of `python -m benchmarks.curves` at commit {commit}", path)

@@ -42,8 +42,7 @@ def child(url: str, chunk: int, connections: int) -> None:
     answers = count()
     store = open_sql_store(url, answered=lambda: void(next(answers)), two=connections == 2)
     servers: dict[int, float] = {}  # by process: its CPU time, as it was when it was last seen
-    gc.freeze()  # as the follower's process does
-    gc.set_threshold(50_000, 20, 20)
+    collect_like_a_follower()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
         with Stepping(Path(directory), store, chunk=chunk, max_bytes=8 << 30) as stepping:
             begun = next(answers)
@@ -66,6 +65,12 @@ def child(url: str, chunk: int, connections: int) -> None:
                 "longest_step_ms": worst * 1000,
             }
             print(json.dumps({**took, **stepping.writer.counts()}))
+
+
+def collect_like_a_follower() -> None:
+    """Garbage, as seldom as the follower's process does."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def seen(store: SqlStore, servers: dict[int, float]) -> float:

@@ -95,10 +95,11 @@ def goals(found: Figures) -> Iterator[str]:
     for row in rows:
         if not row["reached"]:
             missed.setdefault(row["key"], []).append(row["work"])
-    if missed:
+    works = {key: "; ".join(those) for key, those in missed.items()}
+    if works:
         yield from ("", "Why goals were missed:", "")
-    yield from (f"- **{'; '.join(works)}.** {_reason(key)}" for key, works in missed.items())
-    yield from attempts.shown({key: "; ".join(works) for key, works in missed.items()})
+    yield from (f"- **{those}.** {_reason(key)}" for key, those in works.items())
+    yield from attempts.shown(works)
 
 
 def _reason(key: str) -> str:

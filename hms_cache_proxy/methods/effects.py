@@ -28,6 +28,7 @@ from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.wire import spec
 
 from .decision import ClientCall, ClientSession, Forward, Pending
@@ -42,8 +43,8 @@ LEFT = (WriteEnding.FINISHED, WriteEnding.UNLOGGED)
 HELD_WRITE_BYTES = 1 << 20
 """Replies to writes, locks and session calls are held back up to this size, to see how the calls ended."""
 
-IDENTITY_BYTES = 256 << 10
-"""Of a user with all groups; as much as can be repeated on another connection to a metastore (upstream/replay.py)."""
+IDENTITY_BYTES = replay.MAX_BYTES
+"""Of a user with all groups: more could not be repeated on another connection to a metastore."""
 
 
 class Peers(Protocol):

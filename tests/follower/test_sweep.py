@@ -42,7 +42,7 @@ def test_passes_do_not_overlap() -> None:
 
 
 def test_a_lost_connection_does_not_put_off_a_pass(tmp_path: Path) -> None:
-    """It began anew with each failure of the store, so with one in each interval no pass ever came."""
+    """Its interval began again with each failure of the store, so with one in each interval no pass ever came."""
     with Catalog(tmp_path) as catalog:
         directory = tmp_path / "data"
         directory.mkdir(mode=0o700)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.proxy import Proxy
+from tests.testbed.processes import signalled
 
 
 class Chaos:
@@ -51,13 +51,7 @@ class Chaos:
         return random.choice(self._actions)
 
     def _signal(self, proxy: Proxy, role: str, number: signal.Signals) -> list[int]:
-        pids = proxy.children()[role]
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pids = [one for one in pids if one != pid]
-        return pids
+        return signalled(proxy.children()[role], number)
 
     def pause_follower(self, proxy: Proxy) -> None:
         self._pause(proxy, random.uniform(0.3, 4.0))
@@ -70,10 +64,7 @@ class Chaos:
     def _pause(self, proxy: Proxy, seconds: float) -> None:
         for pid in self._signal(proxy, "follower", signal.SIGSTOP):
             time.sleep(seconds)
-            try:
-                os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                continue
+            signalled([pid], signal.SIGCONT)
 
     def kill_follower(self, proxy: Proxy) -> None:
         self._signal(proxy, "follower", signal.SIGKILL)

@@ -8,18 +8,17 @@ run.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.history.chaos import Chaos
 from tests.proxy import Proxy
 from tests.testbed.fault_proxy import Direction, FaultProxy
+from tests.testbed.processes import signalled
 
 MOST_DELAY_S = 0.005
 """On the way between two proxies."""
@@ -105,12 +104,9 @@ class FleetChaos(Chaos):
         self._stopped([proxy.process.pid, *(pid for pids in proxy.children().values() for pid in pids)])
 
     def _stopped(self, pids: list[int]) -> None:
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in pids:
-                with suppress(ProcessLookupError):  # it has just been replaced
-                    os.kill(pid, number)
-            if number is signal.SIGSTOP:
-                time.sleep(random.uniform(0.1, 4.0))
+        signalled(pids, signal.SIGSTOP)
+        time.sleep(random.uniform(0.1, 4.0))
+        signalled(pids, signal.SIGCONT)
 
     def kill_peers(self, proxy: Proxy) -> None:
         self._signal(proxy, "peers", signal.SIGKILL)
